@@ -1,0 +1,1 @@
+"""The site: settings, the web and Celery entry points, and everything that `up` runs."""

@@ -1,0 +1,26 @@
+"""The Celery application. Beat's schedule is code: it changes with the tasks that it names.
+
+Losing the broker delays work and loses none; every task may run twice, and at the same time as itself.
+"""
+
+import os
+from typing import Any
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
+
+app = Celery("tenure-coordinator")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["coordinator"])
+
+
+def _every(seconds: float, task: str) -> dict[str, Any]:
+    # What waited longer than a few rounds is dropped unrun: after an outage there is no backlog of identical sweeps.
+    return {"task": task, "schedule": seconds, "options": {"expires": max(5.0, seconds)}}
+
+
+app.conf.beat_schedule = {
+    "sweep": _every(1.0, "coordinator.tasks.sweep"),
+    "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
+}

@@ -1,0 +1,314 @@
+"""PostgreSQL on this machine, without an installation: real server programs, our own life cycle.
+
+    state/postgres.lock         held (flock) by the one launcher that may touch anything below
+    state/postgres/data         the cluster; appears at once, by a rename after initdb has finished
+    state/postgres/run          the unix socket; there is no TCP port
+    state/postgres/server.log
+    state/database_url          where it was last started, for commands run beside `up`
+
+The server dies with its launcher. After a kill -9 of either the next start takes over what was left behind.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+from urllib.parse import quote
+
+from coordinator.site.accounts import NoAccount, server_account
+from coordinator.site.binaries import BinariesMissing, find_binaries, major_version, reachable_binaries
+from coordinator.site.kinship import command_line, dies_with_parent, signal_if
+
+ROLE = "tenure"
+DATABASE = "tenure"
+PORT = 5432  # names the socket file only
+SOCKET_PATH_LIMIT = 100  # sockaddr_un takes 107 bytes; 103 on macOS
+LOG_LIMIT_BYTES = 16 * 1024 * 1024
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+PAUSE_SECONDS = 0.02
+UNREACHABLE_STATE_ROOT = Path("/var/lib/tenure")
+STILL_LEAVING = "pre-existing shared memory block"
+
+
+class PostgresError(Exception):
+    """The server cannot be started; the message is one sentence with the mend."""
+
+
+def socket_url(folder: Path) -> str:
+    """The DATABASE_URL of a server that listens in `folder`."""
+    return f"postgresql://{ROLE}@{quote(str(folder), safe='')}/{DATABASE}"
+
+
+def default_socket_folder(state: Path) -> Path:
+    """`postgres/run` in the state folder, or a short one in the temporary folder when that path is too long."""
+    folder = state / "postgres" / "run"
+    if len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_LIMIT:
+        return folder
+    return Path(tempfile.gettempdir()) / f"tenure-{_short_name(state)}"
+
+
+def _short_name(state: Path) -> str:
+    return hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
+
+
+class Postgres:
+    """One server for one state folder. Not for use from several threads; start it from the main one."""
+
+    def __init__(self, state: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.state = state.resolve()
+        self.settings = dict(settings or {})
+        self.process: subprocess.Popen[bytes] | None = None
+        self._lock: IO[str] | None = None
+        try:
+            self.account = server_account()
+            self.binaries = find_binaries()
+        except (NoAccount, BinariesMissing) as error:
+            raise PostgresError(str(error)) from error
+        self.home = self.state / "postgres"
+        self.run = default_socket_folder(self.state)
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "server.log"
+
+    @property
+    def url(self) -> str:
+        return socket_url(self.run)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers; create the cluster and the database on the first start.
+
+        Raises PostgresError when another launcher holds the state folder, or the folder or the programs are unusable.
+        """
+        self._take_lock()
+        try:
+            self._prepare_folders()
+            self._initialise()
+            self._clear_what_was_left()
+            self._launch()
+            self._create_database()
+        except BaseException:
+            self.stop()
+            raise
+        (self.state / "database_url").write_text(self.url + "\n")
+        return self
+
+    def stop(self) -> None:
+        """Stop the server that we started, if it runs: open transactions are rolled back. Then let the lock go."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)  # "fast" shutdown
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGQUIT)  # "immediate": recovers from its log at the next start
+                self.process.wait()
+        self.process = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def died(self) -> bool:
+        """True when the server was started and is no longer there."""
+        return self.process is not None and self.process.poll() is not None
+
+    def restart(self) -> None:
+        """Start again after the server died, keeping the lock."""
+        self._clear_what_was_left()
+        self._launch()
+
+    def _take_lock(self) -> None:
+        try:
+            self.state.mkdir(parents=True, exist_ok=True)
+            lock = (self.state / "postgres.lock").open("a+")
+        except OSError as error:
+            raise PostgresError(
+                f"The state folder {self.state} cannot be used: {error.strerror}. Choose another with --state or TENURE_STATE."
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            raise PostgresError(
+                f"Another process already runs the database of {self.state}. Stop it, or choose another state folder "
+                "with --state or TENURE_STATE."
+            ) from error
+        self._lock = lock
+
+    def _prepare_folders(self) -> None:
+        if self.account.switched and not self.account.can_enter(self.state):
+            # A checkout in /root: the server's account can't get there, and modes of other folders are not ours to change.
+            UNREACHABLE_STATE_ROOT.mkdir(parents=True, exist_ok=True)
+            self.home = UNREACHABLE_STATE_ROOT / _short_name(self.state)
+            self.run = default_socket_folder(self.home)
+        for folder in (self.home, self.run):
+            folder.mkdir(parents=True, exist_ok=True)
+            if folder.stat().st_uid not in {os.geteuid(), self.account.uid}:
+                raise PostgresError(
+                    f"{folder} belongs to another user. Remove it, or choose another state folder with --state or TENURE_STATE."
+                )
+            self.account.take(folder)
+            folder.chmod(0o700)
+        try:
+            self.binaries = reachable_binaries(self.binaries, account=self.account, spare=self.home / "programs")
+        except BinariesMissing as error:
+            raise PostgresError(str(error)) from error
+
+    def _initialise(self) -> None:
+        major = major_version(self.binaries, self.account)
+        version_file = self.data / "PG_VERSION"
+        if self.data.exists():
+            if not version_file.exists() or not (self.data / "global" / "pg_control").exists():
+                raise PostgresError(
+                    f"{self.data} is not a complete database folder. Restore it from a backup, or move it away to start empty."
+                )
+            found = version_file.read_text().strip()
+            if found != str(major):
+                raise PostgresError(
+                    f"{self.data} was written by PostgreSQL {found}, and the programs in {self.binaries} are version {major}. "
+                    f"Set PG_BIN to PostgreSQL {found}, or dump there and restore into an empty state folder."
+                )
+            return
+        half_done = self.home / "data.new"
+        shutil.rmtree(half_done, ignore_errors=True)
+        command = [
+            str(self.binaries / "initdb"), "-D", str(half_done), "-U", ROLE, "-A", "trust", "-E", "UTF8",
+            "--no-instructions", *_locale_arguments(major),
+        ]  # fmt: skip
+        made = subprocess.run(
+            command, capture_output=True, text=True, cwd="/", env=_environment(), **self.account.as_popen()
+        )
+        if made.returncode:
+            raise PostgresError(f"initdb failed in {self.home}: {_last_line(made.stderr)}")
+        half_done.rename(self.data)
+
+    def _clear_what_was_left(self) -> None:
+        """Stop a server whose launcher was killed, and remove its lock files. We hold the flock: nobody else starts one."""
+        pid_file = self.data / "postmaster.pid"
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = int(pid_file.read_text().split()[0])
+            if signal_if(pid, signal.SIGINT, is_ours=self._is_ours):
+                deadline = time.monotonic() + STOP_SECONDS
+                while self._is_ours(pid) and time.monotonic() < deadline:
+                    time.sleep(PAUSE_SECONDS)
+                if self._is_ours(pid):
+                    raise PostgresError(f"An earlier server (process {pid}) does not stop. End it, then start again.")
+        pid_file.unlink(missing_ok=True)
+        for stale in self.run.glob(".s.PGSQL.*"):  # the socket's lock file carries the same, perhaps recycled, number
+            stale.unlink(missing_ok=True)
+
+    def _is_ours(self, pid: int) -> bool:
+        arguments = command_line(pid)
+        return bool(arguments) and Path(arguments[0]).name == "postgres" and str(self.data) in arguments
+
+    def _launch(self) -> None:
+        """Start the server process and wait until it is ready. Backends of a killed server may need a moment to leave."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            self._rotate_log()
+            written = self.log.stat().st_size if self.log.exists() else 0
+            self.process = self._spawn()
+            if self._wait_ready(deadline):
+                return
+            complaint = self._log_since(written)
+            if STILL_LEAVING in complaint and time.monotonic() < deadline:
+                time.sleep(PAUSE_SECONDS)
+                continue
+            raise PostgresError(f"PostgreSQL does not start in {self.home}: {_complaint(complaint)} (see {self.log})")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        command = [
+            str(self.binaries / "postgres"), "-D", str(self.data), "-k", str(self.run), "-p", str(PORT),
+            "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700",
+        ]  # fmt: skip
+        for name, value in self.settings.items():
+            command += ["-c", f"{name}={value}"]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=_environment(),
+                start_new_session=True,  # a Ctrl-C in the terminal is for the launcher, which stops us last
+                preexec_fn=dies_with_parent(signal.SIGINT),
+                **self.account.as_popen(),
+            )
+
+    def _wait_ready(self, deadline: float) -> bool:
+        assert self.process is not None
+        while self.process.poll() is None:
+            with contextlib.suppress(OSError, IndexError):
+                lines = (self.data / "postmaster.pid").read_text().splitlines()
+                if lines[0].strip() == str(self.process.pid) and lines[7].strip() == "ready":
+                    return True
+            if time.monotonic() > deadline:
+                self.process.send_signal(signal.SIGQUIT)
+                self.process.wait()
+                break
+            time.sleep(PAUSE_SECONDS)
+        return False
+
+    def _create_database(self) -> None:
+        import psycopg
+        from psycopg import sql
+
+        server = {"host": str(self.run), "port": PORT, "user": ROLE, "dbname": "postgres"}
+        with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+            if known is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+    def _rotate_log(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+
+    def _log_since(self, offset: int) -> str:
+        with self.log.open("rb") as log:
+            log.seek(offset)
+            return log.read().decode(errors="replace")
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the PG* variables, which would redirect the server's programs."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**inherited, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _locale_arguments(major: int) -> list[str]:
+    if major >= 17:  # needs nothing of the machine's own locales
+        return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    return ["--locale=C.UTF-8" if sys.platform != "darwin" else "--locale=en_US.UTF-8"]
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
+def _complaint(text: str) -> str:
+    """The line of the server's log that tells why: the last FATAL or PANIC, else the last one."""
+    grave = [line for line in text.splitlines() if "FATAL:" in line or "PANIC:" in line]
+    return _last_line("\n".join(grave) or text)
