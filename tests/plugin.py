@@ -1,0 +1,64 @@
+"""Starts a real PostgreSQL before Django reads its settings, and stops it at the end.
+
+Named by `addopts = -p tests.plugin`. DATABASE_URL from outside is used instead. Workers of pytest-xdist inherit the
+server through the environment. A killed run leaves nothing: the server dies with us, and its folder is swept by the next.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from coordinator.site.postgres import Postgres
+
+PREFIX = "tenure-test-"
+FAST = {
+    "fsync": "off",  # here and only here: these data are thrown away
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+}
+
+_server: Postgres | None = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Earlier than pytest_configure: pytest-django reads the settings in this very hook, after us."""
+    global _server
+    os.environ.setdefault("TENURE_LOG_LEVEL", "WARNING")
+    os.environ.setdefault("TENURE_DB_POOL_MAX", "60")  # tests of races hold many connections in one process
+    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # a browser driver's loop runs in the test's thread
+    if os.environ.get("DATABASE_URL"):
+        return
+    _sweep_dead_runs()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder.chmod(0o755)  # the server's account must get in when we are root
+    _server = Postgres(folder, settings=FAST).start()
+    os.environ["DATABASE_URL"] = _server.url
+    os.environ["TENURE_STATE"] = str(folder)
+
+
+def pytest_unconfigure() -> None:
+    global _server
+    if _server is not None:
+        _server.stop()
+        shutil.rmtree(_server.state, ignore_errors=True)
+        del os.environ["DATABASE_URL"], os.environ["TENURE_STATE"]
+        _server = None
+
+
+def _sweep_dead_runs() -> None:
+    """Remove the folders of runs that were killed: those whose lock nobody holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            with (folder / "postgres.lock").open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # in use, or another user's
