@@ -1,0 +1,40 @@
+"""Who acts: a worker's credential, a person, or the system itself (contract 15)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ActorKind(StrEnum):
+    WORKER = "worker"
+    OPERATOR = "operator"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Stands in every event. `name` is the credential's or the person's; `address` is where from."""
+
+    kind: ActorKind
+    name: str
+    id: int = 0
+    request_id: str = ""
+    address: str = ""
+
+    @property
+    def label(self) -> str:
+        """`operator:alice`, `worker:fleet-1#12`, `system:sweep`."""
+        return f"{self.kind}:{self.name}" + (f"#{self.id}" if self.kind is ActorKind.WORKER else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker(Actor):
+    """A worker's credential with what it may touch."""
+
+    pool: str = ""
+    queues: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    contract: str = ""  # the X-Claim-Contract header
+
+
+def system(name: str) -> Actor:
+    return Actor(ActorKind.SYSTEM, name)

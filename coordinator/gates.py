@@ -1,0 +1,64 @@
+"""Gates and the lock order (contract 4).
+
+Always: queue gate → run gate → tasks and the children to be changed, in one id-ordered
+statement → serial scopes → effects (by id) → memory (namespace, key) → inserts.
+
+Gates are advisory locks in the two-integer form (class, row id): no hash collisions, no
+row that share-lockers would fight over. The epoch is read in a statement *after* the gate.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final
+from uuid import UUID
+
+from coordinator.rounds import Statement
+
+
+class GateClass(IntEnum):
+    QUEUE = 1
+    RUN = 2
+    SERIAL_SCOPE = 3
+
+
+def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:
+    """Every operation holds its queue's gate shared; a bump, stop, open or policy change alone."""
+    return _gate(GateClass.QUEUE, queue_id, exclusive=exclusive)
+
+
+def run_gate(run_id: int, *, exclusive: bool = False) -> Statement:
+    """Commit holds it shared; revise, reopen and run-cancel alone."""
+    return _gate(GateClass.RUN, run_id, exclusive=exclusive)
+
+
+def _gate(gate: GateClass, row_id: int, *, exclusive: bool) -> Statement:
+    function = "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
+    return Statement(f"SELECT {function}({int(gate)}, %s::int)", (row_id,))
+
+
+# A task never changes its queue or run, so that they may be looked up before any lock.
+_QUEUE_GATES_OF_TASKS: Final = (
+    f"SELECT pg_advisory_xact_lock_shared({int(GateClass.QUEUE)}, queue_id) FROM ("
+    "SELECT DISTINCT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY queue_id) q"
+)
+_RUN_GATES_OF_TASKS: Final = (
+    f"SELECT pg_advisory_xact_lock_shared({int(GateClass.RUN)}, run_id) FROM ("
+    "SELECT DISTINCT run_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY run_id) r"
+)
+
+
+def queue_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
+    return Statement(_QUEUE_GATES_OF_TASKS, (list(task_ids),))
+
+
+def run_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
+    return Statement(_RUN_GATES_OF_TASKS, (list(task_ids),))
+
+
+def try_serial_scopes(scope_ids: Sequence[int]) -> Statement:
+    """Try each scope's lock: one busy key never aborts a batch (contract 7)."""
+    return Statement(
+        f"SELECT id, pg_try_advisory_xact_lock({int(GateClass.SERIAL_SCOPE)}, id)"
+        " FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) s",
+        (sorted(scope_ids),),
+    )

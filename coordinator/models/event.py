@@ -1,0 +1,74 @@
+"""The append-only history, and the answers kept for repeated requests (contract 2, 3, 5)."""
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from .queue import Queue
+
+
+class Event(models.Model):
+    """One fact: who did what to which task, when, and what it changed.
+
+    Append-only, but for `repeats` and `last_at`, which equal refusals raise (contract 3).
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.TextField()
+    # No foreign keys in the database: history outlives what it tells of, and each check
+    # would share-lock a hot row once per event.
+    queue = models.ForeignKey(
+        Queue, null=True, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    run = models.ForeignKey(
+        "Run", null=True, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    task = models.ForeignKey(
+        "Task", null=True, on_delete=models.DO_NOTHING, related_name="events", db_index=False, db_constraint=False
+    )
+    attempt_id = models.UUIDField(null=True)
+    state_version = models.BigIntegerField(null=True)  # the task's, after the fact
+    actor = models.TextField()  # Actor.label
+    request_id = models.TextField(default="")
+    at = models.DateTimeField()
+    data = models.JSONField(default=dict)
+    refusal_key = models.TextField(null=True)
+    repeats = models.IntegerField(default=0)
+    last_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="event_refusal_once", fields=["refusal_key"], condition=Q(refusal_key__isnull=False)
+            )
+        ]
+        indexes = [
+            models.Index(name="event_by_task", fields=["task", "id"], condition=Q(task__isnull=False)),
+            models.Index(
+                F("id").desc(), name="event_refusals", condition=Q(refusal_key__isnull=False)
+            ),
+            models.Index(
+                F("id").desc(), name="event_without_task", condition=Q(task__isnull=True)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.task_id}"
+
+
+class StoredAnswer(models.Model):
+    """The answer to an Idempotency-Key, scoped to (caller, owner, route) (contract 5)."""
+
+    id = models.BigAutoField(primary_key=True)
+    scope = models.TextField()
+    key = models.TextField()
+    request_digest = models.TextField()
+    answer = models.TextField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(name="stored_answer", fields=["scope", "key"])]
+        indexes = [models.Index(name="stored_answer_age", fields=["created_at"])]
+
+    def __str__(self) -> str:
+        return self.key

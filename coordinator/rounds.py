@@ -1,0 +1,73 @@
+"""Statements sent in rounds: several at once, one network round trip (performance.md).
+
+PostgreSQL still runs them one after the other, each with a snapshot of its own, so a later
+one sees what an earlier one waited for. That is what contract 4 asks of the gate, the epoch
+and the clock.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import psycopg
+from django.db import connection, transaction
+from django.db.models import QuerySet
+
+
+class Statement(NamedTuple):
+    sql: str
+    params: Sequence[Any] = ()
+
+
+#: Tests put a list here to see which statements a service sends.
+sent: ContextVar[list[list[str]] | None] = ContextVar("sent", default=None)
+
+
+def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
+    """Send the statements together inside the open transaction; the rows of each, in order."""
+    if not connection.in_atomic_block:
+        raise RuntimeError("a round of statements belongs into a transaction")
+    log = sent.get()
+    if log is not None:
+        log.append([statement.sql for statement in statements])
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    cursors = []
+    with connection.wrap_database_errors, raw.pipeline():
+        for statement in statements:
+            cursor: psycopg.Cursor[Any] = psycopg.Cursor(raw)
+            cursor.execute(statement.sql, statement.params, prepare=True)
+            cursors.append(cursor)
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+@contextmanager
+def guarded(point: str) -> Iterator[None]:
+    """A transaction whose writes come through the guard at `point`.
+
+    The first round of the transaction must hold `name_point(point)`: the database refuses
+    writes to protected tables that name no point (contract 16).
+    """
+    with transaction.atomic(durable=not connection.in_atomic_block):
+        yield
+
+
+def name_point(point: str) -> Statement:
+    return Statement("SELECT set_config('tenure.point', %s, true)", (point,))
+
+
+class LockStatement:
+    """A `select_for_update` query of the ORM, compiled once and prepared by the server.
+
+    `params` are given in the order in which they stand in the query that `build` returns.
+    """
+
+    def __init__(self, build: "type[QuerySet[Any]] | Any") -> None:
+        self._build = build
+        self._sql: str | None = None
+
+    def __call__(self, *params: Any) -> Statement:
+        if self._sql is None:
+            self._sql = str(self._build().query.get_compiler("default").as_sql()[0])
+        return Statement(self._sql, params)

@@ -1,0 +1,136 @@
+"""The states of contract section 2 and the arrows between them, one table each.
+
+Nothing else in the code base lists a transition. The database holds the same tables as
+triggers (contract 16); ``tests/services/test_states.py`` compares the two.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class TaskState(StrEnum):
+    BLOCKED = "BLOCKED"  # a parent has no canonical commit yet
+    READY = "READY"  # claimable once not_before has passed
+    CLAIMED = "CLAIMED"  # an attempt holds it; its lease may have run out
+    AWAITING_APPROVAL = "AWAITING_APPROVAL"  # a person decides on an effect's exact payload
+    AWAITING_RECONCILIATION = "AWAITING_RECONCILIATION"  # an effect is UNKNOWN and no worker can settle it
+    COMMITTED = "COMMITTED"  # has its canonical commit
+    CANCELLED = "CANCELLED"
+    SUPERSEDED = "SUPERSEDED"  # a newer revision took its place
+    FAILED = "FAILED"  # attempts used up, not retryable, or rejected
+
+
+class AttemptState(StrEnum):
+    STARTED = "STARTED"
+    RESULT_STAGED = "RESULT_STAGED"
+    COMMITTED = "COMMITTED"
+    FENCED = "FENCED"  # taken over, came back late and was refused
+    EXPIRED = "EXPIRED"  # taken over, has not come back
+    STALE_INPUT = "STALE_INPUT"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    RELEASED = "RELEASED"
+    PARKED = "PARKED"
+
+
+class RunState(StrEnum):
+    ACTIVE = "ACTIVE"
+    COMMITTED = "COMMITTED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+
+
+class Intake(StrEnum):
+    OPEN = "OPEN"
+    STOPPED = "STOPPED"
+
+
+class RolloutStage(StrEnum):
+    SHADOW = "SHADOW"
+    IDEMPOTENT_READS = "IDEMPOTENT_READS"
+    CONDITIONAL_WRITES = "CONDITIONAL_WRITES"
+
+
+class Replay(StrEnum):
+    READ_ONLY = "READ_ONLY"  # declares no effect
+    REPLAYABLE = "REPLAYABLE"  # each of its effects may safely be sent again
+    NON_REPLAYABLE = "NON_REPLAYABLE"  # serial, and a person approves each dispatch
+
+
+class Guarantee(StrEnum):
+    """What a downstream promises about a second arrival of the same call (contract 8)."""
+
+    CONDITIONAL_WRITE = "CONDITIONAL_WRITE"
+    IDEMPOTENT_KEY = "IDEMPOTENT_KEY"
+    RESERVATION = "RESERVATION"
+    GATED = "GATED"
+    QUERY_ONLY = "QUERY_ONLY"
+    NONE = "NONE"
+
+
+_T, _A, _R = TaskState, AttemptState, RunState
+
+#: From each task state, the states that a transition may lead to (contract 2, 10).
+TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
+    _T.BLOCKED: frozenset({_T.READY, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.READY: frozenset(
+        {
+            _T.CLAIMED,
+            _T.BLOCKED,  # a committed parent was revised
+            _T.CANCELLED,
+            _T.SUPERSEDED,
+            _T.AWAITING_RECONCILIATION,
+        }
+    ),
+    _T.CLAIMED: frozenset(
+        {
+            _T.READY,
+            _T.COMMITTED,
+            _T.FAILED,
+            _T.CANCELLED,
+            _T.SUPERSEDED,
+            _T.AWAITING_APPROVAL,
+            _T.AWAITING_RECONCILIATION,
+        }
+    ),
+    _T.AWAITING_APPROVAL: frozenset({_T.READY, _T.FAILED, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.AWAITING_RECONCILIATION: frozenset({_T.READY, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.COMMITTED: frozenset({_T.SUPERSEDED}),
+    _T.CANCELLED: frozenset({_T.READY, _T.BLOCKED, _T.AWAITING_RECONCILIATION}),
+    _T.SUPERSEDED: frozenset(),
+    _T.FAILED: frozenset({_T.READY, _T.BLOCKED, _T.AWAITING_RECONCILIATION, _T.SUPERSEDED}),
+}
+
+#: From each attempt state, the states that it may change to. Ends are final, but for a
+#: taken-over attempt that comes back late and is refused (EXPIRED → FENCED).
+ATTEMPT_ARROWS: Final[dict[AttemptState, frozenset[AttemptState]]] = {
+    _A.STARTED: frozenset(set(AttemptState) - {_A.STARTED, _A.FENCED}),
+    _A.RESULT_STAGED: frozenset(set(AttemptState) - {_A.STARTED, _A.RESULT_STAGED, _A.FENCED}),
+    _A.COMMITTED: frozenset(),
+    _A.FENCED: frozenset(),
+    _A.EXPIRED: frozenset({_A.FENCED}),
+    _A.STALE_INPUT: frozenset(),
+    _A.CANCELLED: frozenset(),
+    _A.FAILED: frozenset(),
+    _A.RELEASED: frozenset(),
+    _A.PARKED: frozenset(),
+}
+
+#: States in which an attempt still holds its task.
+LIVE_ATTEMPT: Final = frozenset({_A.STARTED, _A.RESULT_STAGED})
+
+#: A task in one of these can still be cancelled (contract 10).
+CANCELLABLE_TASK: Final = frozenset(
+    {_T.BLOCKED, _T.READY, _T.CLAIMED, _T.AWAITING_APPROVAL, _T.AWAITING_RECONCILIATION}
+)
+
+#: A task in one of these waits for nothing and nobody (its run may be settled).
+SETTLED_TASK: Final = frozenset({_T.COMMITTED, _T.SUPERSEDED})
+
+#: A run is settled in these; reopen and revise make it ACTIVE again.
+RUN_ARROWS: Final[dict[RunState, frozenset[RunState]]] = {
+    _R.ACTIVE: frozenset({_R.COMMITTED, _R.CANCELLED, _R.FAILED}),
+    _R.COMMITTED: frozenset({_R.ACTIVE}),
+    _R.CANCELLED: frozenset({_R.ACTIVE}),
+    _R.FAILED: frozenset({_R.ACTIVE}),
+}
