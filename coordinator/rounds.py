@@ -5,13 +5,12 @@ one sees what an earlier one waited for. That is what contract 4 asks of the gat
 and the clock.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import psycopg
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import QuerySet
 
 
@@ -42,18 +41,8 @@ def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
-@contextmanager
-def guarded(point: str) -> Iterator[None]:
-    """A transaction whose writes come through the guard at `point`.
-
-    The first round of the transaction must hold `name_point(point)`: the database refuses
-    writes to protected tables that name no point (contract 16).
-    """
-    with transaction.atomic(durable=not connection.in_atomic_block):
-        yield
-
-
 def name_point(point: str) -> Statement:
+    """First in each writing transaction: the database refuses protected writes that name no point (contract 16)."""
     return Statement("SELECT set_config('tenure.point', %s, true)", (point,))
 
 
@@ -63,7 +52,7 @@ class LockStatement:
     `params` are given in the order in which they stand in the query that `build` returns.
     """
 
-    def __init__(self, build: "type[QuerySet[Any]] | Any") -> None:
+    def __init__(self, build: Callable[[], QuerySet[Any, Any]]) -> None:
         self._build = build
         self._sql: str | None = None
 

@@ -1,0 +1,47 @@
+"""Answers kept for repeated requests: the Idempotency-Key of contract 5.
+
+The answer is stored in the transaction of what it answers, so that a caller who lost a
+response learns what really happened. Two at once with one key: the unique constraint lets
+one of them win, the other is retried and finds the answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from coordinator.outcomes import Outcome, Refusal
+from coordinator.rounds import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """An Idempotency-Key in its scope (caller, owner, route), with the digest of the request."""
+
+    scope: str
+    key: str
+    request_digest: str
+
+
+_LOOK_UP: Final = "SELECT request_digest, answer FROM coordinator_storedanswer WHERE scope = %s AND key = %s"
+_STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
+
+
+def look_up(request: RequestKey) -> Statement:
+    return Statement(_LOOK_UP, (request.scope, request.key))
+
+
+def store(request: RequestKey, answer: str) -> Statement:
+    return Statement(_STORE, (request.scope, request.key, request.request_digest, answer))
+
+
+def stored_answer(request: RequestKey, rows: Sequence[tuple[Any, ...]]) -> str | Refusal | None:
+    """What `look_up` found: the stored answer, a conflict (same key, other body), or nothing."""
+    if not rows:
+        return None
+    digest, answer = rows[0]
+    if digest != request.request_digest:
+        return Refusal(
+            Outcome.IDEMPOTENCY_CONFLICT,
+            "This Idempotency-Key was used with another body; use a new key for a new request.",
+        )
+    return str(answer)

@@ -1,0 +1,125 @@
+"""Events: one row a fact, written in the transaction of the fact itself (contract 2, 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from coordinator.actors import Actor
+from coordinator.fence import TaskRow
+from coordinator.outcomes import Refusal
+from coordinator.rounds import Statement
+
+
+class EventKind(StrEnum):
+    SUBMITTED = "SUBMITTED"  # → BLOCKED or READY
+    UNBLOCKED = "UNBLOCKED"  # BLOCKED → READY: the last parent committed
+    REBLOCKED = "REBLOCKED"  # READY → BLOCKED: a parent was revised
+    CLAIMED = "CLAIMED"  # → CLAIMED, with a new attempt
+    EXPIRED = "EXPIRED"  # an attempt was taken over, or ended by a bump
+    STAGED = "STAGED"
+    COMMITTED = "COMMITTED"  # CLAIMED → COMMITTED
+    RETRY_SCHEDULED = "RETRY_SCHEDULED"  # CLAIMED → READY, later
+    FAILED = "FAILED"  # → FAILED
+    RELEASED = "RELEASED"  # CLAIMED → READY
+    CANCELLED = "CANCELLED"
+    SUPERSEDED = "SUPERSEDED"  # by a newer revision
+    REOPENED = "REOPENED"  # CANCELLED or FAILED → READY or BLOCKED
+    REFUSED = "REFUSED"  # nothing changed; `data` has point, outcome and reason
+    ALARM = "ALARM"  # somebody should look at this
+    RUN_SETTLED = "RUN_SETTLED"
+    QUEUE_CREATED = "QUEUE_CREATED"
+    POLICY_CHANGED = "POLICY_CHANGED"
+    INTAKE_STOPPED = "INTAKE_STOPPED"
+    INTAKE_OPENED = "INTAKE_OPENED"
+    EPOCH_BUMPED = "EPOCH_BUMPED"
+    POOL_CREATED = "POOL_CREATED"
+    DOWNSTREAM_REGISTERED = "DOWNSTREAM_REGISTERED"
+    DOWNSTREAM_CHANGED = "DOWNSTREAM_CHANGED"
+    CREDENTIAL_CREATED = "CREDENTIAL_CREATED"
+    CREDENTIAL_REVOKED = "CREDENTIAL_REVOKED"
+    BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
+    BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An event to be written. `refusal_key` names equal refusals, which are only counted."""
+
+    kind: EventKind
+    queue_id: int | None = None
+    run_id: int | None = None
+    task_id: UUID | None = None
+    attempt_id: UUID | None = None
+    state_version: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    refusal_key: str | None = None
+
+
+def task_fact(
+    kind: EventKind, task: TaskRow, *, changed: bool = True, attempt_id: UUID | None = None, **data: Any
+) -> Fact:
+    """A fact about a task as it was read; `changed` when this very fact raises its state version."""
+    return Fact(
+        kind,
+        queue_id=task.queue_id,
+        run_id=task.run_id,
+        task_id=task.task_id,
+        attempt_id=attempt_id,
+        state_version=task.state_version + changed,
+        data=data,
+    )
+
+
+def refusal_fact(refusal: Refusal, *, point: str, subject: str, task: TaskRow | None, **data: Any) -> Fact:
+    """A refusal as a recorded fact. `subject` is who asked (an attempt, or a caller)."""
+    told = {"point": point, "outcome": refusal.outcome, "reason": refusal.reason, "detail": refusal.detail, **data}
+    return Fact(
+        EventKind.REFUSED,
+        queue_id=task.queue_id if task else None,
+        run_id=task.run_id if task else None,
+        task_id=task.task_id if task else None,
+        attempt_id=data.get("attempt_id"),
+        state_version=task.state_version if task else None,
+        data={key: value for key, value in told.items() if value is not None and key != "attempt_id"},
+        refusal_key=f"{subject}:{point}:{refusal.outcome}:{refusal.reason or ''}",
+    )
+
+
+_INSERT: Final = """
+INSERT INTO coordinator_event
+  (kind, queue_id, run_id, task_id, attempt_id, state_version, actor, request_id, at, data, refusal_key, repeats)
+SELECT f.kind, f.queue_id, f.run_id, f.task_id, f.attempt_id, f.state_version, %s, %s, %s::timestamptz,
+       f.data::jsonb, f.refusal_key, 0
+FROM unnest(%s::text[], %s::int[], %s::int[], %s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[])
+  AS f(kind, queue_id, run_id, task_id, attempt_id, state_version, data, refusal_key)
+ON CONFLICT (refusal_key) WHERE refusal_key IS NOT NULL
+  DO UPDATE SET repeats = coordinator_event.repeats + 1, last_at = excluded.at
+"""
+
+
+def record(facts: Sequence[Fact], *, actor: Actor, at: datetime) -> Statement:
+    """One INSERT for all the facts, in order; equal refusals only raise a counter."""
+    once: dict[object, Fact] = {fact.refusal_key or index: fact for index, fact in enumerate(facts)}
+    rows = list(once.values())
+    address = {"address": actor.address} if actor.address else {}
+    return Statement(
+        _INSERT,
+        (
+            actor.label,
+            actor.request_id,
+            at,
+            [str(fact.kind) for fact in rows],
+            [fact.queue_id for fact in rows],
+            [fact.run_id for fact in rows],
+            [fact.task_id for fact in rows],
+            [fact.attempt_id for fact in rows],
+            [fact.state_version for fact in rows],
+            [orjson.dumps({**fact.data, **address}, default=str).decode() for fact in rows],
+            [fact.refusal_key for fact in rows],
+        ),
+    )
