@@ -1,0 +1,262 @@
+"""Submitting, reading and steering: everything of the API that is not a worker's own.
+
+Every method is one logical call. A call whose answer got lost is repeated with the same bytes, and under the same
+Idempotency-Key where the contract wants one; a second call of the same method is a new call with a key of its own,
+unless the caller names the key.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import parse_qs, quote, urlsplit
+
+from tenure.decoding import decode
+from tenure.errors import UnexpectedAnswer
+from tenure.records import (
+    Attempt,
+    Cancellation,
+    Candidate,
+    Explanation,
+    Fact,
+    Json,
+    Queue,
+    Run,
+    SubmittedRun,
+    Task,
+)
+from tenure.retrying import Repeat, RetryPolicy
+from tenure.transport import Answer, Call, Retried, Transport, json_bytes
+
+Record = TypeVar("Record")
+
+#: Pages that one listing walks at most; a listing that needs more wants a filter.
+MOST_PAGES = 10_000
+
+
+class Client:
+    """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_seconds: float = 15.0,
+        retry: RetryPolicy | None = None,
+        on_retry: Callable[[Retried], None] | None = None,
+    ) -> None:
+        self._transport = Transport(
+            url, token, timeout_seconds=timeout_seconds, retry=retry, on_retry=on_retry
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._transport.url!r})"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        """How many requests went out, and how many of them were repeats: `{"requests": …, "retries": …}`."""
+        return self._transport.sent
+
+    # -- submitting ---------------------------------------------------------------------------------------------
+
+    def submit_run(
+        self,
+        *,
+        queue: str,
+        nodes: Sequence[Mapping[str, Json]],
+        name: str = "",
+        metadata: Mapping[str, Json] | None = None,
+        key: str | None = None,
+    ) -> SubmittedRun:
+        """Submit a DAG of nodes, all of it or none (contract 6).
+
+        `key` makes the submission the same one across processes: a script that is run again gets the first run.
+        """
+        body: dict[str, Json] = {"queue": queue, "nodes": [dict(node) for node in nodes]}
+        if name:
+            body["name"] = name
+        if metadata is not None:
+            body["metadata"] = dict(metadata)
+        answer = self._post("runs", body, key=key or new_key())
+        return decode(SubmittedRun, answer.body, tries=answer.tries)
+
+    def submit_task(
+        self,
+        *,
+        queue: str,
+        kind: str,
+        input: Json,  # noqa: A002 - the contract's word
+        key: str | None = None,
+        **node: Json,
+    ) -> Task:
+        """Submit a run of one node; `node` are further fields of it, such as `priority` or `serial_key`."""
+        body = {"queue": queue, "node_id": "task", **node, "kind": kind, "input": input}
+        return decode(Task, self._post("tasks", body, key=key or new_key()).body)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> Run:
+        """One run."""
+        return decode(Run, self._get(f"runs/{_part(run_id)}").body)
+
+    def runs(self, **filters: str) -> Iterator[Run]:
+        """Runs, newest first, page by page; `filters` as in the URL: queue, state."""
+        return self._pages("runs", filters, Run)
+
+    def task(self, task_id: str) -> Task:
+        """One task."""
+        return decode(Task, self._get(f"tasks/{_part(task_id)}").body)
+
+    def tasks(self, **filters: str) -> Iterator[Task]:
+        """Tasks, page by page; `filters` as in the URL: queue, state, run_id, kind, owner."""
+        return self._pages("tasks", filters, Task)
+
+    def attempts(self, task_id: str) -> Iterator[Attempt]:
+        """The attempts of a task."""
+        return self._pages(f"tasks/{_part(task_id)}/attempts", {}, Attempt)
+
+    def events(self, task_id: str) -> Iterator[Mapping[str, Json]]:
+        """What happened to a task, in order, as recorded."""
+        return self._raw_pages(f"tasks/{_part(task_id)}/events", {})
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task is not running."""
+        return decode(Explanation, self._get(f"tasks/{_part(task_id)}/explain").body)
+
+    def candidates(self, task_id: str) -> tuple[Candidate, ...]:
+        """Every result that attempts of this task put forward, the canonical one among them."""
+        return tuple(self._pages(f"tasks/{_part(task_id)}/candidates", {}, Candidate))
+
+    def lineage(self, run_id: str) -> Mapping[str, Json]:
+        """Which commits each commit of a run was made from (contract 11)."""
+        return _object(self._get(f"runs/{_part(run_id)}/lineage"))
+
+    def memory(self, namespace: str, key: str) -> Fact:
+        """The newest version of a key of shared memory; NotFound where it was never written."""
+        return decode(Fact, self._get(f"memory/{_part(namespace)}/{_part(key)}").body)
+
+    def queue(self, name: str) -> Queue:
+        """A queue with its epoch, intake and policy."""
+        return decode(Queue, self._get(f"queues/{_part(name)}").body)
+
+    def queues(self) -> Iterator[Queue]:
+        """The queues that this token may see."""
+        return self._pages("queues", {}, Queue)
+
+    # -- steering -----------------------------------------------------------------------------------------------
+
+    def cancel_task(
+        self, task_id: str, *, reason: str, expected_state_version: int | None = None
+    ) -> Cancellation:
+        """Cancel a task; AlreadyCommitted when the commit won. A repeat gets the same receipt."""
+        body: dict[str, Json] = {"reason": reason}
+        if expected_state_version is not None:
+            body["expected_state_version"] = expected_state_version
+        return _receipt(self._post(f"tasks/{_part(task_id)}/cancel", body))
+
+    def cancel_run(self, run_id: str, *, reason: str) -> Cancellation:
+        """Cancel every unfinished task of a run in one transaction."""
+        return _receipt(self._post(f"runs/{_part(run_id)}/cancel", {"reason": reason}))
+
+    def revise(
+        self,
+        task_id: str,
+        *,
+        input: Json,  # noqa: A002 - the contract's word
+        reason: str,
+        expected_state_version: int,
+        key: str | None = None,
+    ) -> Task:
+        """Put a new revision with another input in a task's place; the old one is SUPERSEDED (contract 10)."""
+        body = {"expected_state_version": expected_state_version, "input": input, "reason": reason}
+        return decode(
+            Task, self._post(f"tasks/{_part(task_id)}/revise", body, key=key or new_key()).body
+        )
+
+    def reopen(self, task_id: str, *, reason: str, expected_state_version: int) -> Task:
+        """Give a CANCELLED or FAILED task a fresh allowance of attempts.
+
+        Not repeated when its answer is lost: the repeat would be refused for the version that the first one raised.
+        """
+        body = {"expected_state_version": expected_state_version, "reason": reason}
+        answer = self._post(f"tasks/{_part(task_id)}/reopen", body, repeat=Repeat.NEVER)
+        return decode(Task, answer.body)
+
+    # -- how ----------------------------------------------------------------------------------------------------
+
+    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
+        return self._transport.send(
+            Call(method="GET", path=path, params=params or {}, repeat=Repeat.BY_NATURE)
+        )
+
+    def _post(
+        self,
+        path: str,
+        body: Mapping[str, Json],
+        *,
+        key: str | None = None,
+        repeat: Repeat = Repeat.BY_NATURE,
+    ) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+            repeat = Repeat.BY_KEY
+        call = Call(
+            method="POST", path=path, content=json_bytes(body), headers=headers, repeat=repeat
+        )
+        return self._transport.send(call)
+
+    def _pages(self, path: str, filters: Mapping[str, str], kind: type[Record]) -> Iterator[Record]:
+        return (decode(kind, row) for row in self._raw_pages(path, filters))
+
+    def _raw_pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        params = dict(filters)
+        for _ in range(MOST_PAGES):
+            page = _object(self._get(path, params))
+            yield from page.get("results", ())
+            if not page.get("next"):
+                return
+            # Only the query is taken from the link: the token never follows it to another host.
+            params = {
+                name: values[-1] for name, values in parse_qs(urlsplit(page["next"]).query).items()
+            }
+
+
+def new_key() -> str:
+    """An Idempotency-Key for one logical call."""
+    return uuid.uuid4().hex
+
+
+def _part(value: str) -> str:
+    """One segment of a path, whatever is in it."""
+    if not value:
+        raise ValueError("an empty id names nothing")
+    return quote(value, safe="")
+
+
+def _object(answer: Answer) -> Mapping[str, Any]:
+    if not isinstance(answer.body, Mapping):
+        raise UnexpectedAnswer(f"expected an object, got {type(answer.body).__name__}")
+    return answer.body
+
+
+def _receipt(answer: Answer) -> Cancellation:
+    return decode(Cancellation, answer.body, tries=answer.tries, body=answer.body)

@@ -1,0 +1,104 @@
+"""The threads that run handlers, and what becomes of each handler's end."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+
+from tenure.attempts import AttemptCalls, error_from
+from tenure.claim import Claim, Stage
+from tenure.committer import Committer
+from tenure.errors import ClaimLost, Fatal, NotEncodable, Release, Released, Retry
+from tenure.records import Json
+from tenure.settling import Settler
+
+log = logging.getLogger("tenure")
+
+Handler = Callable[[Claim], Json]
+
+
+class Crew:
+    """As many daemon threads as claims may be held: a handler that never returns must not keep a process alive."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        size: int,
+        calls: AttemptCalls,
+        committer: Committer,
+        settler: Settler,
+    ) -> None:
+        self._handlers = handlers
+        self._calls = calls
+        self._committer = committer
+        self._settler = settler
+        self._work: queue.SimpleQueue[Claim | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"tenure-handler-{number}", daemon=True)
+            for number in range(size)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let each thread end after what it is doing now."""
+        for _ in self._threads:
+            self._work.put(None)
+
+    def assign(self, claim: Claim) -> None:
+        """Have the claim handled by the next free thread."""
+        self._work.put(claim)
+
+    def _run(self) -> None:
+        while (claim := self._work.get()) is not None:
+            try:
+                self._handle(claim)
+            except Exception:
+                log.exception("%r could not be settled; its lease will lapse", claim)
+                self._settler.over(claim)
+
+    def _handle(self, claim: Claim) -> None:
+        try:
+            result = self._handlers[claim.kind](claim)
+        except (ClaimLost, Released) as lost:
+            # Raised by check(): the coordinator has the refusal on record already, with the usage so far.
+            if claim.enter(Stage.SETTLING, leaving=Stage.HANDLING):
+                log.info("%r abandoned: %s", claim, lost)
+                self._settler.over(claim)
+        except BaseException as error:  # noqa: BLE001 - SystemExit in a handler would leave a lease renewed for ever
+            if claim.enter(Stage.SETTLING, leaving=Stage.HANDLING):
+                self._ended(claim, error)
+        else:
+            # Also when the lease is known to be lost: the refusal is then recorded with what the attempt cost, and
+            # the coordinator's word counts, not this process's belief.
+            if claim.enter(Stage.SETTLING, leaving=Stage.HANDLING):
+                self._returned(claim, result)
+
+    def _returned(self, claim: Claim, result: Json) -> None:
+        try:
+            item = self._calls.commit_item(claim, result)
+        except NotEncodable as error:
+            log.error("the result of %r cannot be sent: %s", claim, error)
+            self._settler.fail(claim, error=error_from(error), retryable=False)
+        else:
+            self._committer.hand_over(claim, item)
+
+    def _ended(self, claim: Claim, error: BaseException) -> None:
+        match error:
+            case Release():
+                self._settler.release(claim)
+            case Retry():
+                self._settler.fail(
+                    claim, error=error_from(error), retryable=True, retry_after_seconds=error.after
+                )
+            case Fatal():
+                self._settler.fail(claim, error=error_from(error), retryable=False)
+            case _:
+                log.error("the handler of %r failed", claim, exc_info=error)
+                self._settler.fail(claim, error=error_from(error), retryable=True)
