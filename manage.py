@@ -5,7 +5,9 @@ import os
 import sys
 
 # Commands that change the schema or read all of it take longer than a request may.
-UNHURRIED = frozenset({"migrate", "flush", "dumpdata", "loaddata", "dbshell", "shell", "prune", "after_restore"})
+UNHURRIED = frozenset(
+    {"migrate", "flush", "dumpdata", "loaddata", "dbshell", "shell", "prune", "after_restore"}
+)
 
 
 def main() -> None:
@@ -15,8 +17,17 @@ def main() -> None:
     try:
         from django.core.management import execute_from_command_line
     except ImportError:
-        sys.exit("Django is not installed here. Run `make run`, or `pip install -r requirements/server.txt` first.")
-    execute_from_command_line(sys.argv)
+        sys.exit(
+            "error: Django is not installed here. Run `make run`, or `pip install -r requirements/server.txt`."
+        )
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        if "--traceback" in sys.argv:
+            raise
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Starts a real PostgreSQL before Django reads its settings, and stops it at the end.
 
-Named by `addopts = -p tests.plugin`. DATABASE_URL from outside is used instead. Workers of pytest-xdist inherit the
-server through the environment. A killed run leaves nothing: the server dies with us, and its folder is swept by the next.
+Named by `addopts = -p tests.plugin`. DATABASE_URL from outside is used instead. Workers of pytest-xdist inherit
+the server through the environment. A killed run leaves nothing: the server dies with us, and its folder is swept by
+the next run.
 """
 
 import fcntl
@@ -30,10 +31,14 @@ _server: Postgres | None = None
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
     """Earlier than pytest_configure: pytest-django reads the settings in this very hook, after us."""
-    global _server
+    global _server  # noqa: PLW0603 - one for the whole run
     os.environ.setdefault("TENURE_LOG_LEVEL", "WARNING")
-    os.environ.setdefault("TENURE_DB_POOL_MAX", "60")  # tests of races hold many connections in one process
-    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # a browser driver's loop runs in the test's thread
+    os.environ.setdefault(
+        "TENURE_DB_POOL_MAX", "60"
+    )  # tests of races hold many connections in one process
+    os.environ.setdefault(
+        "DJANGO_ALLOW_ASYNC_UNSAFE", "true"
+    )  # a browser driver's loop runs in the test's thread
     if os.environ.get("DATABASE_URL"):
         return
     _sweep_dead_runs()
@@ -45,7 +50,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_unconfigure() -> None:
-    global _server
+    global _server  # noqa: PLW0603 - one for the whole run
     if _server is not None:
         _server.stop()
         shutil.rmtree(_server.state, ignore_errors=True)

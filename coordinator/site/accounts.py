@@ -48,7 +48,10 @@ class Account:
 
     def _succeeds(self, command: list[str]) -> bool:
         try:
-            return subprocess.run(command, capture_output=True, cwd="/", **self.as_popen()).returncode == 0
+            return (
+                subprocess.run(command, capture_output=True, cwd="/", **self.as_popen()).returncode
+                == 0
+            )
         except OSError:
             return False
 

@@ -64,7 +64,9 @@ def major_version(binaries: Path, account: Account) -> int:
     )
     found = re.search(r"\b(\d+)[.\w]*\s*(\(|$)", answer.stdout.strip())
     if found is None:
-        raise BinariesMissing(f"{binaries / 'postgres'} --version answered {answer.stdout.strip()!r}")
+        raise BinariesMissing(
+            f"{binaries / 'postgres'} --version answered {answer.stdout.strip()!r}"
+        )
     return int(found.group(1))
 
 

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from coordinator.site import environment
 from coordinator.site.databases import database_url
 
+OWN_BROKER_URL = "pgmq://"
 VISIBILITY_SECONDS = 600  # a task that runs longer is delivered again; ours are sweeps of seconds
 
 
@@ -27,4 +29,14 @@ def broker_settings(state: Path) -> dict[str, Any]:
         "pool_timeout": 3,
         "visibility_timeout": VISIBILITY_SECONDS,
     }
-    return {"url": "pgmq://", "options": options}
+    return {"url": OWN_BROKER_URL, "options": options}
+
+
+def install_queues(connection: psycopg.Connection[Any]) -> None:
+    """Create the queues' schema unless it is there. The caller holds a lock against doing it twice at once."""
+    from pgmq import get_embedded_install_sql
+
+    known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'pgmq'").fetchone()
+    if known is None:
+        with connection.transaction():
+            connection.execute(get_embedded_install_sql().encode())

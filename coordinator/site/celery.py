@@ -7,12 +7,18 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
 
 app = Celery("tenure-coordinator")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["coordinator"])
+
+
+@setup_logging.connect
+def _keep_our_logging(**kwargs: Any) -> None:
+    """A receiver of this signal is how Celery is told to leave logging to Django's settings."""
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def database_settings(state: Path) -> dict[str, Any]:
             "and triggers: use postgresql://USER:PASSWORD@HOST:5432/NAME, or leave it out for the embedded server."
         )
     if not parsed.get("NAME"):
-        raise ImproperlyConfigured("DATABASE_URL has no database name. Write postgresql://USER@HOST:5432/NAME.")
+        raise ImproperlyConfigured(
+            "DATABASE_URL has no database name. Write postgresql://USER@HOST:5432/NAME."
+        )
     options: dict[str, Any] = parsed.setdefault("OPTIONS", {})
     options["application_name"] = environment.text("TENURE_PROCESS_NAME", "tenure")
     options["options"] = " ".join(filter(None, [options.get("options", ""), *_server_timeouts()]))

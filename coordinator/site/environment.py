@@ -36,7 +36,9 @@ def number(name: str, default: int, *, minimum: int = 0, maximum: int = 2**31 - 
     except ValueError:
         raise ImproperlyConfigured(f"{name}={given!r} is not a whole number.") from None
     if not minimum <= value <= maximum:
-        raise ImproperlyConfigured(f"{name}={value} is out of range. Choose {minimum} to {maximum}.")
+        raise ImproperlyConfigured(
+            f"{name}={value} is out of range. Choose {minimum} to {maximum}."
+        )
     return value
 
 
@@ -49,7 +51,9 @@ def words(name: str, default: tuple[str, ...] = ()) -> list[str]:
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     given = text(name, default)
     if given not in allowed:
-        raise ImproperlyConfigured(f"{name}={given!r} is not known. Choose one of: {', '.join(allowed)}.")
+        raise ImproperlyConfigured(
+            f"{name}={given!r} is not known. Choose one of: {', '.join(allowed)}."
+        )
     return given
 
 

@@ -40,7 +40,9 @@ def command_line(pid: int) -> list[str]:
         except OSError:
             return []
         return [part.decode(errors="surrogateescape") for part in raw.split(b"\0") if part]
-    shown = subprocess.run(["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+    shown = subprocess.run(
+        ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True
+    )
     return shown.stdout.split()
 
 
@@ -50,20 +52,21 @@ def signal_if(pid: int, number: signal.Signals, *, is_ours: Callable[[int], bool
     On Linux the process is held by a pidfd while we look: a number that is recycled between the look and the signal
     cannot make us hit a stranger.
     """
-    with contextlib.ExitStack() as stack:
-        if ON_LINUX:
-            try:
-                handle = os.pidfd_open(pid)
-            except OSError:
-                return False
-            stack.callback(os.close, handle)
+    if not ON_LINUX:
         if not is_ours(pid):
             return False
-        try:
-            if ON_LINUX:
-                signal.pidfd_send_signal(handle, number)
-            else:
-                os.kill(pid, number)
-        except ProcessLookupError:
-            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
         return True
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:  # no such process
+        return False
+    try:
+        if not is_ours(pid):
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, number)
+        return True
+    finally:
+        os.close(handle)

@@ -8,7 +8,6 @@ SHARED: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
-    structlog.stdlib.ExtraAdder(),
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
 
@@ -18,8 +17,7 @@ def logging_settings(*, as_json: bool, level: str) -> dict[str, Any]:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *SHARED[:3],
-            SHARED[4],
+            *SHARED,
             structlog.processors.format_exc_info,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -28,7 +26,9 @@ def logging_settings(*, as_json: bool, level: str) -> dict[str, Any]:
         cache_logger_on_first_use=True,
     )
     renderer: Any = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
     )
     return {
         "version": 1,
@@ -37,7 +37,10 @@ def logging_settings(*, as_json: bool, level: str) -> dict[str, Any]:
             "lines": {
                 "()": structlog.stdlib.ProcessorFormatter,
                 "foreign_pre_chain": [*SHARED, structlog.processors.format_exc_info],
-                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    renderer,
+                ],
             }
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
@@ -47,6 +50,7 @@ def logging_settings(*, as_json: bool, level: str) -> dict[str, Any]:
             "coordinator": {"level": level},
             "console": {"level": level},
             "django": {"level": "WARNING", "propagate": True, "handlers": []},
+            "django.request": {"level": "ERROR"},  # refusals are answers, not incidents
             "celery": {"level": "WARNING"},
         },
     }

@@ -39,6 +39,17 @@ class RequestContext:
         response["X-Request-Id"] = request_id
         response.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         if not request.path.startswith(QUIET_PATHS):
+            tell = (
+                log.error
+                if response.status_code >= 500 and response.status_code != 503
+                else log.info
+            )
             milliseconds = round((time.perf_counter() - started) * 1000, 1)
-            log.info("request", method=request.method, path=request.path, status=response.status_code, ms=milliseconds)
+            tell(
+                "request",
+                method=request.method,
+                path=request.path,
+                status=response.status_code,
+                ms=milliseconds,
+            )
         return response

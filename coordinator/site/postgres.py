@@ -26,7 +26,12 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from coordinator.site.accounts import NoAccount, server_account
-from coordinator.site.binaries import BinariesMissing, find_binaries, major_version, reachable_binaries
+from coordinator.site.binaries import (
+    BinariesMissing,
+    find_binaries,
+    major_version,
+    reachable_binaries,
+)
 from coordinator.site.kinship import command_line, dies_with_parent, signal_if
 
 ROLE = "tenure"
@@ -94,7 +99,10 @@ class Postgres:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -123,7 +131,9 @@ class Postgres:
             try:
                 self.process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self.process.send_signal(signal.SIGQUIT)  # "immediate": recovers from its log at the next start
+                self.process.send_signal(
+                    signal.SIGQUIT
+                )  # "immediate": recovers from its log at the next start
                 self.process.wait()
         self.process = None
         if self._lock is not None:
@@ -145,7 +155,8 @@ class Postgres:
             lock = (self.state / "postgres.lock").open("a+")
         except OSError as error:
             raise PostgresError(
-                f"The state folder {self.state} cannot be used: {error.strerror}. Choose another with --state or TENURE_STATE."
+                f"The state folder {self.state} cannot be used: {error.strerror}. "
+                "Choose another with --state or TENURE_STATE."
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,7 +170,7 @@ class Postgres:
 
     def _prepare_folders(self) -> None:
         if self.account.switched and not self.account.can_enter(self.state):
-            # A checkout in /root: the server's account can't get there, and modes of other folders are not ours to change.
+            # A checkout in /root: the server's account can't get there, and the modes of other folders are not ours.
             UNREACHABLE_STATE_ROOT.mkdir(parents=True, exist_ok=True)
             self.home = UNREACHABLE_STATE_ROOT / _short_name(self.state)
             self.run = default_socket_folder(self.home)
@@ -167,12 +178,15 @@ class Postgres:
             folder.mkdir(parents=True, exist_ok=True)
             if folder.stat().st_uid not in {os.geteuid(), self.account.uid}:
                 raise PostgresError(
-                    f"{folder} belongs to another user. Remove it, or choose another state folder with --state or TENURE_STATE."
+                    f"{folder} belongs to another user. Remove it, or choose another state folder "
+                    "with --state or TENURE_STATE."
                 )
             self.account.take(folder)
             folder.chmod(0o700)
         try:
-            self.binaries = reachable_binaries(self.binaries, account=self.account, spare=self.home / "programs")
+            self.binaries = reachable_binaries(
+                self.binaries, account=self.account, spare=self.home / "programs"
+            )
         except BinariesMissing as error:
             raise PostgresError(str(error)) from error
 
@@ -182,13 +196,14 @@ class Postgres:
         if self.data.exists():
             if not version_file.exists() or not (self.data / "global" / "pg_control").exists():
                 raise PostgresError(
-                    f"{self.data} is not a complete database folder. Restore it from a backup, or move it away to start empty."
+                    f"{self.data} is not a complete database folder. "
+                    "Restore it from a backup, or move it away to start empty."
                 )
             found = version_file.read_text().strip()
             if found != str(major):
                 raise PostgresError(
-                    f"{self.data} was written by PostgreSQL {found}, and the programs in {self.binaries} are version {major}. "
-                    f"Set PG_BIN to PostgreSQL {found}, or dump there and restore into an empty state folder."
+                    f"{self.data} was written by PostgreSQL {found}, and {self.binaries} has version {major}. Set"
+                    f" PG_BIN to PostgreSQL {found}, or dump there and restore into an empty state folder."
                 )
             return
         half_done = self.home / "data.new"
@@ -198,14 +213,22 @@ class Postgres:
             "--no-instructions", *_locale_arguments(major),
         ]  # fmt: skip
         made = subprocess.run(
-            command, capture_output=True, text=True, cwd="/", env=_environment(), **self.account.as_popen()
+            command,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=_environment(),
+            **self.account.as_popen(),
         )
         if made.returncode:
             raise PostgresError(f"initdb failed in {self.home}: {_last_line(made.stderr)}")
         half_done.rename(self.data)
 
     def _clear_what_was_left(self) -> None:
-        """Stop a server whose launcher was killed, and remove its lock files. We hold the flock: nobody else starts one."""
+        """Stop a server whose launcher was killed, and remove its lock files.
+
+        We hold the flock: nobody else can be starting one here.
+        """
         pid_file = self.data / "postmaster.pid"
         with contextlib.suppress(OSError, ValueError, IndexError):
             pid = int(pid_file.read_text().split()[0])
@@ -214,17 +237,28 @@ class Postgres:
                 while self._is_ours(pid) and time.monotonic() < deadline:
                     time.sleep(PAUSE_SECONDS)
                 if self._is_ours(pid):
-                    raise PostgresError(f"An earlier server (process {pid}) does not stop. End it, then start again.")
+                    raise PostgresError(
+                        f"An earlier server (process {pid}) does not stop. End it, then start again."
+                    )
         pid_file.unlink(missing_ok=True)
-        for stale in self.run.glob(".s.PGSQL.*"):  # the socket's lock file carries the same, perhaps recycled, number
+        for stale in self.run.glob(
+            ".s.PGSQL.*"
+        ):  # the socket's lock file carries the same, perhaps recycled, number
             stale.unlink(missing_ok=True)
 
     def _is_ours(self, pid: int) -> bool:
         arguments = command_line(pid)
-        return bool(arguments) and Path(arguments[0]).name == "postgres" and str(self.data) in arguments
+        return (
+            bool(arguments)
+            and Path(arguments[0]).name == "postgres"
+            and str(self.data) in arguments
+        )
 
     def _launch(self) -> None:
-        """Start the server process and wait until it is ready. Backends of a killed server may need a moment to leave."""
+        """Start the server process and wait until it is ready.
+
+        Backends of a killed server may need a moment to leave: then it is tried again.
+        """
         deadline = time.monotonic() + START_SECONDS
         while True:
             self._rotate_log()
@@ -236,7 +270,9 @@ class Postgres:
             if STILL_LEAVING in complaint and time.monotonic() < deadline:
                 time.sleep(PAUSE_SECONDS)
                 continue
-            raise PostgresError(f"PostgreSQL does not start in {self.home}: {_complaint(complaint)} (see {self.log})")
+            raise PostgresError(
+                f"PostgreSQL does not start in {self.home}: {_complaint(complaint)} (see {self.log})"
+            )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [
@@ -254,7 +290,7 @@ class Postgres:
                 cwd="/",
                 env=_environment(),
                 start_new_session=True,  # a Ctrl-C in the terminal is for the launcher, which stops us last
-                preexec_fn=dies_with_parent(signal.SIGINT),
+                preexec_fn=dies_with_parent(signal.SIGINT),  # noqa: PLW1509 - one system call
                 **self.account.as_popen(),
             )
 
@@ -278,7 +314,9 @@ class Postgres:
 
         server = {"host": str(self.run), "port": PORT, "user": ROLE, "dbname": "postgres"}
         with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
-            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+            known = connection.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
+            ).fetchone()
             if known is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
@@ -305,7 +343,9 @@ def _locale_arguments(major: int) -> list[str]:
 
 
 def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+    return next(
+        (line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message"
+    )
 
 
 def _complaint(text: str) -> str:

@@ -42,6 +42,10 @@ def refuse_unsafe_production(*, secret_key: str, debug: bool, allowed_hosts: lis
     if debug:
         faults.append("DEBUG is on: unset it")
     if not allowed_hosts or "*" in allowed_hosts:
-        faults.append("ALLOWED_HOSTS is empty or `*`: list the host names that people and workers use")
+        faults.append(
+            "ALLOWED_HOSTS is empty or `*`: list the host names that people and workers use"
+        )
     if faults:
-        raise ImproperlyConfigured("TENURE_ENV=production refuses to start. " + "; ".join(faults) + ".")
+        raise ImproperlyConfigured(
+            "TENURE_ENV=production refuses to start. " + "; ".join(faults) + "."
+        )

@@ -6,8 +6,11 @@ from coordinator.site import environment
 from coordinator.site.broker import broker_settings
 from coordinator.site.databases import database_settings
 from coordinator.site.logs import logging_settings
-from coordinator.site.security import CONTENT_SECURITY_POLICY as CONTENT_SECURITY_POLICY
-from coordinator.site.security import DEVELOPMENT_SECRET, refuse_unsafe_production
+from coordinator.site.security import (
+    CONTENT_SECURITY_POLICY,  # noqa: F401 - a setting
+    DEVELOPMENT_SECRET,
+    refuse_unsafe_production,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 STATE_DIR = environment.state_folder(BASE_DIR)
@@ -17,7 +20,9 @@ PRODUCTION = ENVIRONMENT == "production"
 DEBUG = environment.flag("DEBUG")
 SECRET_KEY = environment.text("SECRET_KEY", DEVELOPMENT_SECRET)
 SECRET_KEY_FALLBACKS = environment.words("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = environment.words("ALLOWED_HOSTS", () if PRODUCTION else ("localhost", ".localhost", "127.0.0.1", "[::1]"))
+ALLOWED_HOSTS = environment.words(
+    "ALLOWED_HOSTS", () if PRODUCTION else ("localhost", ".localhost", "127.0.0.1", "[::1]")
+)
 CSRF_TRUSTED_ORIGINS = environment.words("CSRF_TRUSTED_ORIGINS")
 if PRODUCTION:
     refuse_unsafe_production(secret_key=SECRET_KEY, debug=DEBUG, allowed_hosts=ALLOWED_HOSTS)
@@ -85,18 +90,29 @@ DATABASES = {"default": database_settings(STATE_DIR)}
 
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(environment.text("TENURE_STATIC_ROOT", str(BASE_DIR / "staticfiles")))
-WHITENOISE_USE_FINDERS = not PRODUCTION  # development serves from the source; production from what collectstatic made
+# Development serves from the sources and has no such folder; production serves what collectstatic made.
+STATIC_ROOT = (
+    Path(environment.text("TENURE_STATIC_ROOT", str(BASE_DIR / "staticfiles")))
+    if PRODUCTION
+    else None
+)
+WHITENOISE_USE_FINDERS = not PRODUCTION
 WHITENOISE_AUTOREFRESH = DEBUG
 
 BLOB_DIR = Path(environment.text("TENURE_BLOB_DIR", str(STATE_DIR / "blobs")))
-BLOB_STORAGE = environment.text("TENURE_BLOB_STORAGE", "django.core.files.storage.FileSystemStorage")
+BLOB_STORAGE = environment.text(
+    "TENURE_BLOB_STORAGE", "django.core.files.storage.FileSystemStorage"
+)
 BLOB_OPTIONS = environment.mapping("TENURE_BLOB_STORAGE_OPTIONS")
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(STATE_DIR / "files")}},
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(STATE_DIR / "files")},
+    },
     "blobs": {
         "BACKEND": BLOB_STORAGE,
-        "OPTIONS": BLOB_OPTIONS or ({"location": str(BLOB_DIR)} if BLOB_STORAGE.endswith(".FileSystemStorage") else {}),
+        "OPTIONS": BLOB_OPTIONS
+        or ({"location": str(BLOB_DIR)} if BLOB_STORAGE.endswith(".FileSystemStorage") else {}),
     },
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -107,14 +123,20 @@ STORAGES = {
 
 # --- people -------------------------------------------------------------------------------------------------------
 
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.Argon2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "console:sign-in"
@@ -122,7 +144,9 @@ LOGIN_REDIRECT_URL = "console:overview"
 LOGOUT_REDIRECT_URL = "console:sign-in"
 
 AXES_FAILURE_LIMIT = environment.number("TENURE_SIGN_IN_FAILURES", 10, minimum=1)
-AXES_COOLOFF_TIME = environment.number("TENURE_SIGN_IN_LOCKOUT_MINUTES", 15, minimum=1) / 60  # hours, as axes counts
+AXES_COOLOFF_TIME = (
+    environment.number("TENURE_SIGN_IN_LOCKOUT_MINUTES", 15, minimum=1) / 60
+)  # hours, as axes counts
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_VERBOSE = False
@@ -133,8 +157,9 @@ BEHIND_TLS = environment.flag("TENURE_BEHIND_TLS", default=PRODUCTION)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_NAME = environment.text("TENURE_SESSION_COOKIE", "tenure_session")
-CSRF_COOKIE_NAME = "tenure_csrf"
+COOKIE_SUFFIX = environment.text("TENURE_COOKIE_SUFFIX")
+SESSION_COOKIE_NAME = f"tenure_session{COOKIE_SUFFIX}"
+CSRF_COOKIE_NAME = f"tenure_csrf{COOKIE_SUFFIX}"
 SESSION_COOKIE_AGE = 60 * 60 * 12
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -175,7 +200,7 @@ LOCALE_PATHS = [BASE_DIR / "locale"]
 # --- work in the background ---------------------------------------------------------------------------------------
 
 _broker = broker_settings(STATE_DIR)
-CELERY_BROKER_URL = _broker["url"]
+CELERY_BROKER_URL: str = _broker["url"]
 CELERY_BROKER_TRANSPORT_OPTIONS = _broker["options"]
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = environment.text("TENURE_CELERY_QUEUE", "tenure")
@@ -186,4 +211,6 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
-LOGGING = logging_settings(as_json=PRODUCTION, level=environment.text("TENURE_LOG_LEVEL", "INFO").upper())
+LOGGING = logging_settings(
+    as_json=PRODUCTION, level=environment.text("TENURE_LOG_LEVEL", "INFO").upper()
+)

@@ -1,0 +1,70 @@
+# make run    everything on this machine, in the foreground; Ctrl-C stops it
+# make test   the tests, on a real PostgreSQL and a real browser
+# make check  format, lint, import arrows, strict types, templates, missing migrations
+# make schema docs/openapi.yaml
+# make clean  remove what the above made, except your data in var/
+#
+# Each works alone on a machine with Python 3.11 or newer and make. Nothing else needs to be installed.
+
+.DEFAULT_GOAL := run
+.PHONY: run test check schema clean browser
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+ARGS ?=
+PYTEST_ARGS ?= -n auto --maxprocesses 4
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+# uv takes half the time; where it can't be had or can't install, pip does the same from the same pins.
+define install
+	@echo "Installing $(1) into $(VENV) ..."
+	@$(PY) -m pip --disable-pip-version-check install --quiet uv 2>/dev/null || true
+	@$(PY) -m uv pip install --quiet --python $(PY) --requirement $(1) 2>/dev/null \
+		|| $(PY) -m pip --disable-pip-version-check install --quiet --requirement $(1)
+	@touch $@
+endef
+
+run: $(VENV)/.server
+	@exec $(PY) manage.py up $(ARGS)
+
+test: $(VENV)/.dev browser
+	$(PY) -m pytest $(PYTEST_ARGS) $(ARGS)
+
+check: $(VENV)/.dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/mypy
+	git ls-files -z 'templates/*.html' | xargs -0 -r $(VENV)/bin/djade --target-version 5.2 --check
+	$(PY) manage.py check --fail-level WARNING
+	$(PY) manage.py check_templates
+	$(PY) manage.py makemigrations --check --dry-run
+
+schema: $(VENV)/.server
+	$(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+clean:
+	rm -rf $(VENV) staticfiles build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './var/*' -prune -exec rm -rf {} +
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found on the PATH. Install it, or say where: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.server: requirements/server.txt | $(PY)
+	$(call install,requirements/server.txt)
+
+$(VENV)/.dev: requirements/dev.txt | $(PY)
+	$(call install,requirements/dev.txt)
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing chromium for the browser tests ..."; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+		else \
+			echo "The browser tests need chromium on the PATH. Install it (Debian: sudo apt-get install chromium), or run the others: make test ARGS='-m \"not browser\"'" >&2; exit 1; \
+		fi; }
