@@ -6,7 +6,7 @@ Pure: records in, verdict out. Nothing else in the code base compares counters.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, Retry
@@ -113,7 +113,7 @@ class IsRepeat:
 CURRENT: Final = IsCurrent()
 _FINISHED: Final = frozenset({TaskState.COMMITTED, TaskState.CANCELLED, TaskState.SUPERSEDED})
 
-type Verdict = IsCurrent | IsRepeat | Refusal
+Verdict: TypeAlias = IsCurrent | IsRepeat | Refusal
 
 
 def judge(call: Call, *, task: TaskRow, attempt: AttemptRow, epoch: int) -> Verdict:

@@ -4,10 +4,13 @@ import random
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 import psycopg.errors
 from django.db import DatabaseError, connection, transaction
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MAX_TRIES: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.005
@@ -21,7 +24,7 @@ _TRANSIENT: Final = (
 )
 
 
-def in_transaction[**P, R](service: Callable[P, R]) -> Callable[P, R]:
+def in_transaction(service: Callable[P, R]) -> Callable[P, R]:
     """Run `service` in a transaction of its own; again as a whole after a transient conflict."""
 
     @wraps(service)
