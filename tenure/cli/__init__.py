@@ -1,0 +1,78 @@
+"""The `tenure` command line: submit, watch, read and steer runs from a shell.
+
+Exit codes: 0 it did what it says · 1 refused, or the run ended otherwise · 2 wrong use · 3 nobody answered ·
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tenure.cli.commands import COMMANDS
+from tenure.cli.printing import complain
+from tenure.cli.settings import UsageError, connect
+from tenure.errors import Problem, TenureError, Unreachable
+
+DONE, REFUSED, MISUSED, UNANSWERED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        with connect(args) as client:
+            return DONE if args.command.run(client, args) else REFUSED
+    except UsageError as error:
+        complain(str(error))
+        return MISUSED
+    except Unreachable as error:
+        complain(
+            f"{error}\nIs the coordinator running there? TENURE_URL or --url says where it is."
+        )
+        return UNANSWERED
+    except Problem as problem:
+        complain(str(problem))
+        return REFUSED
+    except TenureError as error:
+        complain(str(error))
+        return REFUSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `tenure list | head`: nobody reads any more, and that is all right.
+        sys.stderr.close()
+        return DONE
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; each command adds its own part."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--url", metavar="URL", help="the coordinator's address (default: $TENURE_URL)"
+    )
+    shared.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="a file with the token (default: $TENURE_TOKEN; never an argument, others can read those)",
+    )
+    shared.add_argument("--json", action="store_true", help="print JSON, one document")
+    top = argparse.ArgumentParser(
+        prog="tenure",
+        description="Submit, watch, read and steer runs of a Tenure coordinator.",
+        epilog="example: tenure submit run.json --watch",
+    )
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            parents=[shared],
+            help=command.does,
+            description=f"{command.does[0].upper()}{command.does[1:]}.",
+            epilog=f"example: {command.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.arguments(sub)
+        sub.set_defaults(command=command)
+    return top
