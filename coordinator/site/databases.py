@@ -67,3 +67,19 @@ def _server_timeouts() -> list[str]:
         f"-c statement_timeout={statement}",
         f"-c idle_in_transaction_session_timeout={idle}",
     ]
+
+
+def server_keywords() -> dict[str, Any]:
+    """The configured database as keywords for a plain psycopg connection: no pool and no timeouts."""
+    from django.db import connection
+
+    parameters: dict[str, Any] = connection.get_connection_params()
+    own = {
+        "pool",
+        "options",
+        "context",
+        "cursor_factory",
+        "prepare_threshold",
+        "server_side_binding",
+    }
+    return {name: value for name, value in parameters.items() if name not in own}

@@ -19,8 +19,9 @@ from types import FrameType
 
 from coordinator.site.children import Child, how_it_ended
 from coordinator.site.claimed import STRAGGLER_SECONDS, StateFolder, UpError, require_free_port
+from coordinator.site.cluster import PostgresError
 from coordinator.site.fleet import Fleet, Surroundings
-from coordinator.site.postgres import Postgres, PostgresError
+from coordinator.site.postgres import Postgres
 
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2

@@ -13,10 +13,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,15 +24,16 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from coordinator.site.accounts import NoAccount, server_account
-from coordinator.site.binaries import (
-    BinariesMissing,
-    find_binaries,
-    major_version,
-    reachable_binaries,
+from coordinator.site.binaries import BinariesMissing, find_binaries, reachable_binaries
+from coordinator.site.cluster import (
+    ROLE,
+    PostgresError,
+    complaint_of,
+    ensure_cluster,
+    server_environment,
 )
 from coordinator.site.kinship import command_line, dies_with_parent, signal_if
 
-ROLE = "tenure"
 DATABASE = "tenure"
 PORT = 5432  # names the socket file only
 SOCKET_PATH_LIMIT = 100  # sockaddr_un takes 107 bytes; 103 on macOS
@@ -44,10 +43,6 @@ STOP_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
 UNREACHABLE_STATE_ROOT = Path("/var/lib/tenure")
 STILL_LEAVING = "pre-existing shared memory block"
-
-
-class PostgresError(Exception):
-    """The server cannot be started; the message is one sentence with the mend."""
 
 
 def socket_url(folder: Path) -> str:
@@ -114,7 +109,7 @@ class Postgres:
         self._take_lock()
         try:
             self._prepare_folders()
-            self._initialise()
+            ensure_cluster(self.data, binaries=self.binaries, account=self.account)
             self._clear_what_was_left()
             self._launch()
             self._create_database()
@@ -190,40 +185,6 @@ class Postgres:
         except BinariesMissing as error:
             raise PostgresError(str(error)) from error
 
-    def _initialise(self) -> None:
-        major = major_version(self.binaries, self.account)
-        version_file = self.data / "PG_VERSION"
-        if self.data.exists():
-            if not version_file.exists() or not (self.data / "global" / "pg_control").exists():
-                raise PostgresError(
-                    f"{self.data} is not a complete database folder. "
-                    "Restore it from a backup, or move it away to start empty."
-                )
-            found = version_file.read_text().strip()
-            if found != str(major):
-                raise PostgresError(
-                    f"{self.data} was written by PostgreSQL {found}, and {self.binaries} has version {major}. Set"
-                    f" PG_BIN to PostgreSQL {found}, or dump there and restore into an empty state folder."
-                )
-            return
-        half_done = self.home / "data.new"
-        shutil.rmtree(half_done, ignore_errors=True)
-        command = [
-            str(self.binaries / "initdb"), "-D", str(half_done), "-U", ROLE, "-A", "trust", "-E", "UTF8",
-            "--no-instructions", *_locale_arguments(major),
-        ]  # fmt: skip
-        made = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd="/",
-            env=_environment(),
-            **self.account.as_popen(),
-        )
-        if made.returncode:
-            raise PostgresError(f"initdb failed in {self.home}: {_last_line(made.stderr)}")
-        half_done.rename(self.data)
-
     def _clear_what_was_left(self) -> None:
         """Stop a server whose launcher was killed, and remove its lock files.
 
@@ -271,7 +232,7 @@ class Postgres:
                 time.sleep(PAUSE_SECONDS)
                 continue
             raise PostgresError(
-                f"PostgreSQL does not start in {self.home}: {_complaint(complaint)} (see {self.log})"
+                f"PostgreSQL does not start in {self.home}: {complaint_of(complaint)} (see {self.log})"
             )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -288,7 +249,7 @@ class Postgres:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env=_environment(),
+                env=server_environment(),
                 start_new_session=True,  # a Ctrl-C in the terminal is for the launcher, which stops us last
                 preexec_fn=dies_with_parent(signal.SIGINT),  # noqa: PLW1509 - one system call
                 **self.account.as_popen(),
@@ -328,27 +289,3 @@ class Postgres:
         with self.log.open("rb") as log:
             log.seek(offset)
             return log.read().decode(errors="replace")
-
-
-def _environment() -> dict[str, str]:
-    """Ours without the PG* variables, which would redirect the server's programs."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**inherited, "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _locale_arguments(major: int) -> list[str]:
-    if major >= 17:  # needs nothing of the machine's own locales
-        return ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    return ["--locale=C.UTF-8" if sys.platform != "darwin" else "--locale=en_US.UTF-8"]
-
-
-def _last_line(text: str) -> str:
-    return next(
-        (line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message"
-    )
-
-
-def _complaint(text: str) -> str:
-    """The line of the server's log that tells why: the last FATAL or PANIC, else the last one."""
-    grave = [line for line in text.splitlines() if "FATAL:" in line or "PANIC:" in line]
-    return _last_line("\n".join(grave) or text)

@@ -71,25 +71,12 @@ def prepare(*, demo: bool) -> dict[str, str]:
 @contextmanager
 def _turn() -> Iterator[psycopg.Connection[Any]]:
     """Hold the migration lock on a connection of its own; refuse a server that is missing or too old."""
-    from django.db import connection
+    from coordinator.site.databases import server_keywords
 
-    parameters: dict[str, Any] = connection.get_connection_params()
-    keywords = {
-        name: parameters[name]
-        for name in (
-            "dbname",
-            "user",
-            "password",
-            "host",
-            "port",
-            "sslmode",
-            "sslrootcert",
-            "service",
-        )
-        if parameters.get(name) is not None
-    }
     try:
-        turn = psycopg.connect(**keywords, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        turn = psycopg.connect(
+            **server_keywords(), connect_timeout=CONNECT_SECONDS, autocommit=True
+        )
     except psycopg.OperationalError as error:
         raise PrepareError(
             f"The database cannot be reached: {_first_line(error)}. Start that server, or correct DATABASE_URL, "
