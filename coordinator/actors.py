@@ -36,5 +36,12 @@ class Worker(Actor):
     contract: str = ""  # the X-Claim-Contract header
 
 
+@dataclass(frozen=True, slots=True)
+class Operator(Actor):
+    """A person, by session or personal token, with the permissions of contract 15 that they have."""
+
+    permissions: frozenset[str] = frozenset()
+
+
 def system(name: str) -> Actor:
     return Actor(ActorKind.SYSTEM, name)
