@@ -388,7 +388,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='task',
-            index=models.Index(condition=models.Q(('state__in', [coordinator.states.TaskState['COMMITTED'], coordinator.states.TaskState['SUPERSEDED']]), _negated=True), fields=['run'], name='task_unsettled'),
+            index=models.Index(condition=models.Q(('state__in', [coordinator.states.TaskState['COMMITTED'], coordinator.states.TaskState['SUPERSEDED']]), _negated=True), fields=['run', 'state'], name='task_unsettled'),
         ),
         migrations.AddIndex(
             model_name='task',

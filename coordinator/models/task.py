@@ -143,8 +143,9 @@ class Task(models.Model):
                 condition=Q(state=TaskState.CLAIMED, claimable_at=None),
             ),
             models.Index(
+                # The state is in it: whether a run of 10,000 blocked tasks can move is one probe.
                 name="task_unsettled",
-                fields=["run"],
+                fields=["run", "state"],
                 condition=~Q(state__in=sorted(SETTLED_TASK)),
             ),
             models.Index(name="task_by_queue", fields=["queue", "-task_id"]),
