@@ -9,7 +9,15 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 # Filled by migrations; emptying them would leave the next test without roles and permissions.
-KEPT = frozenset({"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"})
+KEPT = frozenset(
+    {
+        "django_migrations",
+        "django_content_type",
+        "auth_permission",
+        "auth_group",
+        "auth_group_permissions",
+    }
+)
 
 
 def _tables_to_empty() -> list[str]:

@@ -47,7 +47,7 @@ STILL_LEAVING = "pre-existing shared memory block"
 
 def socket_url(folder: Path) -> str:
     """The DATABASE_URL of a server that listens in `folder`."""
-    return f"postgresql://{ROLE}@{quote(str(folder), safe='')}/{DATABASE}"
+    return f"postgresql://{ROLE}@{quote(str(folder), safe='')}:{PORT}/{DATABASE}"
 
 
 def default_socket_folder(state: Path) -> Path:

@@ -110,7 +110,7 @@ def _see_to_operator(state: Any) -> str:
     if user is None:
         kept.unlink(missing_ok=True)  # of an earlier database
         user = users.create_superuser(OPERATOR, password=state.secret(kept.name, random_bytes=12))
-        user.groups.add(Group.objects.get_or_create(name="admin")[0])
+        user.groups.add(Group.objects.get(name="admin"))
     if kept.exists() and user.check_password(kept.read_text().strip()):
         return f"sign in as {OPERATOR} with the password {kept.read_text().strip()}"
     return f"sign in as {OPERATOR} with the password you chose (`manage.py changepassword {OPERATOR}` sets a new one)"
