@@ -228,7 +228,7 @@ SELECT n.task_id, lane.run_id, lane.queue_id, n.node_id, n.kind, 1,
        CASE WHEN n.waits = 0 THEN 'READY' ELSE 'BLOCKED' END, n.priority, n.not_before, n.input, n.input_digest,
        n.replay, n.slots::jsonb, n.serial_key, scope.id, false, 1, 0, 0, 0,
        CASE WHEN n.waits = 0 THEN greatest(lane.clock, n.not_before) END, 0, 0, n.max_attempts, n.waits, n.waits,
-       CASE WHEN n.waits = 0 THEN greatest(lane.clock, n.not_before) END, lane.clock
+       CASE WHEN n.waits = 0 THEN lane.clock END, lane.clock
 FROM (SELECT %s::int AS run_id, %s::int AS queue_id, %s::timestamptz AS clock) lane
 CROSS JOIN unnest(%s::uuid[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::text[], %s::text[],
                   %s::text[], %s::text[], %s::text[], %s::text[], %s::int[], %s::int[])
