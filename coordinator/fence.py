@@ -125,25 +125,36 @@ def judge(call: Call, *, task: TaskRow, attempt: AttemptRow, epoch: int) -> Verd
     fence = call.fence
     if attempt.credential_id != call.credential_id:
         return Refusal(
-            Outcome.FORBIDDEN, "This attempt was granted to another credential; use the one that claimed it."
+            Outcome.FORBIDDEN,
+            "This attempt was granted to another credential; use the one that claimed it.",
         )
     if call.digest and attempt.end_call == call.digest and attempt.end_answer is not None:
         return IsRepeat(attempt.end_answer)
     if task.state == TaskState.SUPERSEDED:
         return _refuse(task, epoch, Outcome.STALE_INPUT, "A newer revision took this task's place.")
     if call.input_digest is not None and call.input_digest != task.input_digest:
-        return _refuse(task, epoch, Outcome.STALE_INPUT, "`input_digest` is not the digest of this task's input.")
+        return _refuse(
+            task,
+            epoch,
+            Outcome.STALE_INPUT,
+            "`input_digest` is not the digest of this task's input.",
+        )
     if fence.cancel_generation > task.cancel_generation:
         return _fenced(task, epoch, Reason.AHEAD, "cancel generation")
     if fence.cancel_generation != task.cancel_generation or task.state == TaskState.CANCELLED:
         return _refuse(task, epoch, Outcome.CANCELLED, "The task was cancelled.")
     if call.point is Point.COMMIT and attempt.state == AttemptState.COMMITTED:
         return _refuse(
-            task, epoch, Outcome.ALREADY_COMMITTED, "This attempt has committed another result or other memory."
+            task,
+            epoch,
+            Outcome.ALREADY_COMMITTED,
+            "This attempt has committed another result or other memory.",
         )
     if fence.scheduler_epoch != epoch:
         ahead = fence.scheduler_epoch > epoch
-        return _fenced(task, epoch, Reason.AHEAD if ahead else Reason.STALE_EPOCH, "scheduler epoch")
+        return _fenced(
+            task, epoch, Reason.AHEAD if ahead else Reason.STALE_EPOCH, "scheduler epoch"
+        )
     if fence.claim_generation > task.claim_generation:
         return _fenced(task, epoch, Reason.AHEAD, "claim generation")
     if (
@@ -170,12 +181,16 @@ def _refuse(task: TaskRow, epoch: int, outcome: Outcome, detail: str) -> Refusal
 
 
 def _fenced(task: TaskRow, epoch: int, reason: Reason, counter: str) -> Refusal:
-    told = "is ahead of what the database knows" if reason is Reason.AHEAD else "is no longer current"
+    told = (
+        "is ahead of what the database knows" if reason is Reason.AHEAD else "is no longer current"
+    )
     return Refusal(
         Outcome.FENCED,
         f"This attempt's {counter} {told}; nothing was written.",
         reason=reason,
-        retry_as=Retry.NEVER if task.state in _FINISHED or reason is Reason.AHEAD else Retry.RECLAIM,
+        retry_as=Retry.NEVER
+        if task.state in _FINISHED or reason is Reason.AHEAD
+        else Retry.RECLAIM,
         evidence_recorded=True,
         current=current_counters(task, epoch),
         extra={"task_state": task.state},

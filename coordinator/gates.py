@@ -37,28 +37,25 @@ def _gate(gate: GateClass, row_id: int, *, exclusive: bool) -> Statement:
 
 
 # A task never changes its queue or run, so that they may be looked up before any lock.
-_QUEUE_GATES_OF_TASKS: Final = (
-    f"SELECT pg_advisory_xact_lock_shared({int(GateClass.QUEUE)}, queue_id) FROM ("
-    "SELECT DISTINCT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY queue_id) q"
-)
-_RUN_GATES_OF_TASKS: Final = (
-    f"SELECT pg_advisory_xact_lock_shared({int(GateClass.RUN)}, run_id) FROM ("
-    "SELECT DISTINCT run_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY run_id) r"
+_GATES_OF_TASKS: Final = (
+    "SELECT pg_advisory_xact_lock_shared(%s::int, id) FROM ("
+    "SELECT DISTINCT {column} AS id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY 1) gates"
 )
 
 
 def queue_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
-    return Statement(_QUEUE_GATES_OF_TASKS, (list(task_ids),))
+    return Statement(
+        _GATES_OF_TASKS.format(column="queue_id"), (int(GateClass.QUEUE), list(task_ids))
+    )
 
 
 def run_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
-    return Statement(_RUN_GATES_OF_TASKS, (list(task_ids),))
+    return Statement(_GATES_OF_TASKS.format(column="run_id"), (int(GateClass.RUN), list(task_ids)))
 
 
 def try_serial_scopes(scope_ids: Sequence[int]) -> Statement:
     """Try each scope's lock: one busy key never aborts a batch (contract 7)."""
     return Statement(
-        f"SELECT id, pg_try_advisory_xact_lock({int(GateClass.SERIAL_SCOPE)}, id)"
-        " FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) s",
-        (sorted(scope_ids),),
+        "SELECT id, pg_try_advisory_xact_lock(%s::int, id) FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) scopes",
+        (int(GateClass.SERIAL_SCOPE), sorted(scope_ids)),
     )

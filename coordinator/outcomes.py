@@ -83,9 +83,9 @@ class Current:
     """The counters as they stand, told to whoever owns the attempt."""
 
     scheduler_epoch: int
-    claim_generation: int
-    cancel_generation: int
-    state_version: int
+    claim_generation: int | None = None  # a refused claim knows only the epoch
+    cancel_generation: int | None = None
+    state_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ class TaskState(StrEnum):
     READY = "READY"  # claimable once not_before has passed
     CLAIMED = "CLAIMED"  # an attempt holds it; its lease may have run out
     AWAITING_APPROVAL = "AWAITING_APPROVAL"  # a person decides on an effect's exact payload
-    AWAITING_RECONCILIATION = "AWAITING_RECONCILIATION"  # an effect is UNKNOWN and no worker can settle it
+    AWAITING_RECONCILIATION = (
+        "AWAITING_RECONCILIATION"  # an effect is UNKNOWN and no worker can settle it
+    )
     COMMITTED = "COMMITTED"  # has its canonical commit
     CANCELLED = "CANCELLED"
     SUPERSEDED = "SUPERSEDED"  # a newer revision took its place

@@ -22,7 +22,9 @@ class RequestKey:
     request_digest: str
 
 
-_LOOK_UP: Final = "SELECT request_digest, answer FROM coordinator_storedanswer WHERE scope = %s AND key = %s"
+_LOOK_UP: Final = (
+    "SELECT request_digest, answer FROM coordinator_storedanswer WHERE scope = %s AND key = %s"
+)
 _STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
 
 

@@ -61,7 +61,12 @@ class Fact:
 
 
 def task_fact(
-    kind: EventKind, task: TaskRow, *, changed: bool = True, attempt_id: UUID | None = None, **data: Any
+    kind: EventKind,
+    task: TaskRow,
+    *,
+    changed: bool = True,
+    attempt_id: UUID | None = None,
+    **data: Any,
 ) -> Fact:
     """A fact about a task as it was read; `changed` when this very fact raises its state version."""
     return Fact(
@@ -71,13 +76,21 @@ def task_fact(
         task_id=task.task_id,
         attempt_id=attempt_id,
         state_version=task.state_version + changed,
-        data=data,
+        data={key: value for key, value in data.items() if value is not None},
     )
 
 
-def refusal_fact(refusal: Refusal, *, point: str, subject: str, task: TaskRow | None, **data: Any) -> Fact:
+def refusal_fact(
+    refusal: Refusal, *, point: str, subject: str, task: TaskRow | None, **data: Any
+) -> Fact:
     """A refusal as a recorded fact. `subject` is who asked (an attempt, or a caller)."""
-    told = {"point": point, "outcome": refusal.outcome, "reason": refusal.reason, "detail": refusal.detail, **data}
+    told = {
+        "point": point,
+        "outcome": refusal.outcome,
+        "reason": refusal.reason,
+        "detail": refusal.detail,
+        **data,
+    }
     return Fact(
         EventKind.REFUSED,
         queue_id=task.queue_id if task else None,
@@ -85,7 +98,9 @@ def refusal_fact(refusal: Refusal, *, point: str, subject: str, task: TaskRow | 
         task_id=task.task_id if task else None,
         attempt_id=data.get("attempt_id"),
         state_version=task.state_version if task else None,
-        data={key: value for key, value in told.items() if value is not None and key != "attempt_id"},
+        data={
+            key: value for key, value in told.items() if value is not None and key != "attempt_id"
+        },
         refusal_key=f"{subject}:{point}:{refusal.outcome}:{refusal.reason or ''}",
     )
 

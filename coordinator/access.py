@@ -1,0 +1,156 @@
+"""Who may do what: the one table of contract 15, looked at by every API view on the server.
+
+A worker acts by the scopes of its credential and only in its queues; a person acts by
+permissions. An operation without a scope is refused to every worker, one without a permission
+to every person: no operator claims or commits, no worker cancels or approves.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from coordinator.actors import Actor, Operator, Worker
+
+
+class Operation(StrEnum):
+    """Everything that the API can be asked for; the value is its operation id in the schema."""
+
+    READ_ME = "read_me"
+    LIST_QUEUES = "list_queues"
+    READ_QUEUE = "read_queue"
+    CREATE_QUEUE = "create_queue"
+    CHANGE_POLICY = "change_policy"
+    SET_INTAKE = "set_intake"
+    LIST_POOLS = "list_pools"
+    CREATE_POOL = "create_pool"
+    LIST_DOWNSTREAMS = "list_downstreams"
+    REGISTER_DOWNSTREAM = "register_downstream"
+    CHANGE_DOWNSTREAM = "change_downstream"
+    LIST_CREDENTIALS = "list_credentials"
+    CREATE_CREDENTIAL = "create_credential"
+    REVOKE_CREDENTIAL = "revoke_credential"
+    SUBMIT_RUN = "submit_run"
+    SUBMIT_TASK = "submit_task"
+    LIST_RUNS = "list_runs"
+    READ_RUN = "read_run"
+    READ_LINEAGE = "read_lineage"
+    CANCEL_RUN = "cancel_run"
+    LIST_TASKS = "list_tasks"
+    READ_TASK = "read_task"
+    LIST_ATTEMPTS = "list_attempts"
+    LIST_EVENTS = "list_events"
+    LIST_CANDIDATES = "list_candidates"
+    EXPLAIN_TASK = "explain_task"
+    CANCEL_TASK = "cancel_task"
+    REVISE_TASK = "revise_task"
+    REOPEN_TASK = "reopen_task"
+    CLAIM_TASKS = "claim_tasks"
+    CLAIM_TASK = "claim_task"
+    WAIT_FOR_WORK = "wait_for_work"
+    RENEW_LEASE = "renew_lease"
+    RENEW_LEASES = "renew_leases"
+    STAGE_RESULT = "stage_result"
+    PUT_BLOB = "put_blob"
+    READ_BLOB = "read_blob"
+    COMMIT_RESULT = "commit_result"
+    COMMIT_RESULTS = "commit_results"
+    FAIL_ATTEMPT = "fail_attempt"
+    RELEASE_ATTEMPT = "release_attempt"
+    READ_MEMORY = "read_memory"
+
+
+class Scope(StrEnum):
+    """What a worker's credential is for."""
+
+    WORK = "work"
+    SUBMIT = "submit"
+    SHADOW = "shadow"
+    GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Any of `scopes` opens an operation to a worker, `permission` to a person."""
+
+    scopes: frozenset[Scope] = frozenset()
+    permission: str | None = None
+
+
+_ANY_SCOPE: Final = frozenset(Scope)
+_WORK: Final = Rule(frozenset({Scope.WORK}))
+_READ: Final = Rule(frozenset({Scope.WORK, Scope.SUBMIT}), "view")
+_READ_PAYLOAD: Final = Rule(frozenset({Scope.WORK, Scope.SUBMIT}), "view_payload")
+_SUBMIT: Final = Rule(frozenset({Scope.SUBMIT}), "submit")
+_PEOPLE_SEE: Final = Rule(permission="view")
+_CANCEL: Final = Rule(permission="cancel")
+_ADMINISTER: Final = Rule(permission="administer")
+
+_O = Operation
+RULES: Final[dict[Operation, Rule]] = {
+    _O.READ_ME: Rule(_ANY_SCOPE, "view"),
+    _O.LIST_QUEUES: Rule(_ANY_SCOPE, "view"),
+    _O.READ_QUEUE: Rule(_ANY_SCOPE, "view"),
+    _O.CREATE_QUEUE: _ADMINISTER,
+    _O.CHANGE_POLICY: _ADMINISTER,
+    _O.SET_INTAKE: Rule(permission="operate_incidents"),
+    _O.LIST_POOLS: _PEOPLE_SEE,
+    _O.CREATE_POOL: _ADMINISTER,
+    _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,
+    _O.REGISTER_DOWNSTREAM: _ADMINISTER,
+    _O.CHANGE_DOWNSTREAM: _ADMINISTER,
+    _O.LIST_CREDENTIALS: _ADMINISTER,
+    _O.CREATE_CREDENTIAL: _ADMINISTER,
+    _O.REVOKE_CREDENTIAL: _ADMINISTER,
+    _O.SUBMIT_RUN: _SUBMIT,
+    _O.SUBMIT_TASK: _SUBMIT,
+    _O.LIST_RUNS: _READ,
+    _O.READ_RUN: _READ,
+    _O.READ_LINEAGE: _READ,
+    _O.CANCEL_RUN: _CANCEL,
+    _O.LIST_TASKS: _READ,
+    _O.READ_TASK: _READ,
+    _O.LIST_ATTEMPTS: _READ,
+    _O.LIST_EVENTS: _READ,
+    _O.LIST_CANDIDATES: _READ_PAYLOAD,
+    _O.EXPLAIN_TASK: _READ,
+    _O.CANCEL_TASK: _CANCEL,
+    _O.REVISE_TASK: _CANCEL,
+    _O.REOPEN_TASK: _CANCEL,
+    _O.CLAIM_TASKS: _WORK,
+    _O.CLAIM_TASK: _WORK,
+    _O.WAIT_FOR_WORK: _WORK,
+    _O.RENEW_LEASE: _WORK,
+    _O.RENEW_LEASES: _WORK,
+    _O.STAGE_RESULT: _WORK,
+    _O.PUT_BLOB: _WORK,
+    _O.READ_BLOB: _READ_PAYLOAD,
+    _O.COMMIT_RESULT: _WORK,
+    _O.COMMIT_RESULTS: _WORK,
+    _O.FAIL_ATTEMPT: _WORK,
+    _O.RELEASE_ATTEMPT: _WORK,
+    _O.READ_MEMORY: _READ_PAYLOAD,
+}
+
+
+def may(actor: Actor, operation: Operation) -> bool:
+    """Whether the operation is open to the actor at all; which rows it may touch is told by `sees_queue`."""
+    rule = RULES[operation]
+    match actor:
+        case Worker():
+            return not rule.scopes.isdisjoint(actor.scopes)
+        case Operator():
+            return rule.permission is not None and rule.permission in actor.permissions
+        case _:
+            return False
+
+
+def sees_queue(actor: Actor, queue: str) -> bool:
+    """Workers see the queues that their credential names, people all of them."""
+    return not isinstance(actor, Worker) or queue in actor.queues
+
+
+def sees_payloads(actor: Actor) -> bool:
+    """Inputs and results are a permission of their own for people; workers need them to work."""
+    return isinstance(actor, Worker) or (
+        isinstance(actor, Operator) and "view_payload" in actor.permissions
+    )

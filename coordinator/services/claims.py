@@ -1,0 +1,355 @@
+"""Claiming: the queue's next tasks, or one by id (contract 7).
+
+One transaction: gate shared → the queue → candidates `FOR UPDATE SKIP LOCKED` → the clock →
+judge → grant. A batch of N costs the same number of statements as a batch of one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+import orjson
+from django.db.models import BooleanField, DateTimeField, F, Func, Q
+from django.db.models.expressions import RawSQL
+
+from coordinator.actors import Worker
+from coordinator.clock import CLOCK, clock_of
+from coordinator.fence import Point, TaskRow
+from coordinator.gates import queue_gate, queue_gates_of_tasks
+from coordinator.models import Task
+from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
+from coordinator.rounds import LockStatement, Statement, name_point, run_round
+from coordinator.states import Intake, Replay, RolloutStage, TaskState
+
+from . import answers, leases, locking, queue_ids
+from .answers import RequestKey
+from .events import EventKind, Fact, record, refusal_fact
+from .grants import Claim, Grants, read_claims
+from .locking import QueueRow
+from .serial import free_scopes
+from .transactions import in_transaction
+
+MAX_CLAIMS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """`superseded`: attempts of a replayed claim that are no longer current."""
+
+    scheduler_epoch: int
+    claims: list[Claim]
+    replayed: bool = False
+    superseded: list[UUID] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a claimant asks for."""
+
+    worker: Worker
+    scheduler_epoch: int
+    owner: str
+    ttl_seconds: int | None
+    request: RequestKey | None
+
+
+def claim_tasks(
+    *,
+    queue: str,
+    worker: Worker,
+    scheduler_epoch: int,
+    owner: str,
+    ttl_seconds: int | None = None,
+    limit: int = 1,
+    kinds: Sequence[str] | None = None,
+    request: RequestKey | None = None,
+) -> Claimed | Refusal:
+    """Grant up to `limit` (at most MAX_CLAIMS) of the queue's claimable tasks.
+
+    By priority, then by the instant since when a task may be claimed; READY and lapsed ones
+    alike. An idle queue is swept first, so that a lapsed lease never waits for a background
+    job. Refused: WRONG_POOL, FENCED (stale epoch), INTAKE_STOPPED, NOT_FOUND.
+    """
+    demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
+    size = max(1, min(limit, MAX_CLAIMS))
+    for queue_id in queue_ids.candidates(queue):
+        answer = _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
+        if answer is None:
+            continue  # the remembered id is another queue's now
+        if (
+            isinstance(answer, Claimed)
+            and not answer.claims
+            and not answer.replayed
+            and leases.sweep_queue(queue_id)
+        ):
+            return (
+                _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
+                or answer
+            )
+        return answer
+    return not_found("queue")
+
+
+@in_transaction
+def _claim_next(
+    demand: Demand, *, queue: str, queue_id: int, limit: int, kinds: Sequence[str] | None
+) -> Claimed | Refusal | None:
+    look_up = [answers.look_up(demand.request)] if demand.request else []
+    _, _, queues, *stored, candidates, clock_rows = run_round(
+        name_point(Point.CLAIM),
+        queue_gate(queue_id),
+        locking.read_queue(queue_id),
+        *look_up,
+        _candidates(queue_id, kinds, limit),
+        CLOCK,
+    )
+    row = QueueRow._make(queues[0]) if queues else None
+    if row is None or row.name != queue:
+        return None
+    clock = clock_of(clock_rows)
+    refusal = _refusal(row, demand, clock)
+    if refusal is not None:
+        return refusal
+    if demand.request:
+        answer = answers.stored_answer(demand.request, stored[0])
+        if answer is not None:
+            return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
+    tasks = [TaskRow._make(candidate) for candidate in candidates]
+    if row.rollout_stage != RolloutStage.CONDITIONAL_WRITES:
+        tasks = _offered(row, kinds, limit)
+    return _grant(demand, row, tasks, clock)
+
+
+@in_transaction
+def claim_task(
+    *,
+    task_id: UUID,
+    expected_state_version: int,
+    scheduler_epoch: int,
+    owner: str,
+    worker: Worker,
+    ttl_seconds: int | None = None,
+    request: RequestKey | None = None,
+) -> Claim | Refusal:
+    """Grant one task by id, if it is claimable and unchanged since the caller looked.
+
+    Refused besides what `claim_tasks` refuses: STATE_VERSION_MISMATCH, NOT_CLAIMABLE.
+    """
+    demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
+    look_up = [answers.look_up(request)] if request else []
+    _, _, locked, queues, *stored, clock_rows = run_round(
+        name_point(Point.CLAIM),
+        queue_gates_of_tasks([task_id]),
+        locking.lock_tasks([task_id]),
+        locking.read_queues_of_tasks([task_id]),
+        *look_up,
+        CLOCK,
+    )
+    if not locked:
+        return not_found("task")
+    task, row, clock = TaskRow._make(locked[0]), QueueRow._make(queues[0]), clock_of(clock_rows)
+    if row.name not in worker.queues:
+        return not_found("task")
+    refusal = _refusal(row, demand, clock, task)
+    if refusal is not None:
+        return refusal
+    if request:
+        answer = answers.stored_answer(request, stored[0])
+        if isinstance(answer, Refusal):
+            return answer
+        if answer is not None:
+            replay = _replay(answer, row, clock)
+            return (
+                replay.claims[0]
+                if replay.claims
+                else _record(_taken(task), demand, row, clock, task)
+            )
+    refusal = _by_id_refusal(task, row, expected_state_version, clock)
+    if refusal is not None:
+        return _record(refusal, demand, row, clock, task)
+    granted = _grant(demand, row, [task], clock)
+    return granted.claims[0] if granted.claims else _record(_taken(task), demand, row, clock, task)
+
+
+def _by_id_refusal(task: TaskRow, row: QueueRow, expected: int, clock: datetime) -> Refusal | None:
+    if task.state_version != expected:
+        return Refusal(
+            Outcome.STATE_VERSION_MISMATCH,
+            f"The task is at state version {task.state_version}, not {expected}; look again.",
+            evidence_recorded=True,
+            extra={"state_version": task.state_version, "task_state": task.state},
+        )
+    due = task.lease_expires_at if task.state == TaskState.CLAIMED else task.claimable_at
+    claimable = (
+        task.state in (TaskState.READY, TaskState.CLAIMED) and due is not None and due <= clock
+    )
+    return None if claimable and _offers(row, task) else _taken(task)
+
+
+def _taken(task: TaskRow) -> Refusal:
+    return Refusal(
+        Outcome.NOT_CLAIMABLE,
+        f"The task is {task.state} and can't be claimed now; GET its `explain` says why.",
+        evidence_recorded=True,
+        extra={"task_state": task.state},
+    )
+
+
+def _refusal(
+    row: QueueRow, demand: Demand, clock: datetime, task: TaskRow | None = None
+) -> Refusal | None:
+    """Pool, contract, epoch and intake, in this order; recorded (contract 7, 12)."""
+    refusal = _gate_refusal(row, demand)
+    return None if refusal is None else _record(refusal, demand, row, clock, task)
+
+
+def _gate_refusal(row: QueueRow, demand: Demand) -> Refusal | None:
+    worker = demand.worker
+    if worker.pool != row.active_pool:
+        return Refusal(
+            Outcome.WRONG_POOL,
+            f"Pool `{worker.pool}` is not the active pool of queue `{row.name}`.",
+            evidence_recorded=True,
+        )
+    if contract_number(worker.contract) < contract_number(row.min_contract):
+        return Refusal(
+            Outcome.WRONG_POOL,
+            f"Pool `{row.active_pool}` asks for {row.min_contract}; send the X-Claim-Contract header.",
+            evidence_recorded=True,
+        )
+    if demand.scheduler_epoch != row.scheduler_epoch:
+        ahead = demand.scheduler_epoch > row.scheduler_epoch
+        return Refusal(
+            Outcome.FENCED,
+            f"The queue's epoch is {row.scheduler_epoch}.",
+            reason=Reason.AHEAD if ahead else Reason.STALE_EPOCH,
+            evidence_recorded=True,
+            current=Current(row.scheduler_epoch),
+        )
+    if row.intake == Intake.STOPPED:
+        return Refusal(
+            Outcome.INTAKE_STOPPED,
+            f"Intake of queue `{row.name}` is stopped.",
+            evidence_recorded=True,
+        )
+    return None
+
+
+def contract_number(contract: str) -> int:
+    """3 for `claim.v3`; 0 for a binary that names no contract that we know."""
+    name, _, number = contract.partition(".v")
+    return (
+        int(number)
+        if name == "claim" and number.isascii() and number.isdigit() and len(number) < 5
+        else 0
+    )
+
+
+def _record(
+    refusal: Refusal, demand: Demand, row: QueueRow, clock: datetime, task: TaskRow | None
+) -> Refusal:
+    subject = f"{demand.worker.label}:{task.task_id if task else row.name}:{demand.scheduler_epoch}"
+    fact = refusal_fact(refusal, point=Point.CLAIM, subject=subject, task=task, owner=demand.owner)
+    facts = [fact if task else _of_queue(fact, row)]
+    if refusal.reason is Reason.AHEAD:
+        told = {
+            "alarm": "FENCE_AHEAD",
+            "point": Point.CLAIM,
+            "scheduler_epoch": demand.scheduler_epoch,
+        }
+        facts.append(
+            Fact(EventKind.ALARM, queue_id=row.id, data=told, refusal_key=f"alarm:{subject}")
+        )
+    run_round(record(facts, actor=demand.worker, at=clock))
+    return refusal
+
+
+def _of_queue(fact: Fact, row: QueueRow) -> Fact:
+    return Fact(fact.kind, queue_id=row.id, data=fact.data, refusal_key=fact.refusal_key)
+
+
+def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datetime) -> Claimed:
+    tasks, mates = free_scopes(tasks, clock)
+    grants = Grants.of(
+        tasks, mates, row, clock, worker=demand.worker, owner=demand.owner, ttl=demand.ttl_seconds
+    )
+    statements = grants.statements()
+    if demand.request and grants.granted:
+        ids = orjson.dumps(grants.attempt_ids, default=str).decode()
+        statements.append(answers.store(demand.request, ids))
+    if statements:
+        run_round(*statements)
+    return Claimed(row.scheduler_epoch, grants.claims())
+
+
+def _replay(answer: str, row: QueueRow, clock: datetime) -> Claimed:
+    """The grants of the first answer that are still current, with their remaining seconds (contract 5)."""
+    attempt_ids = [UUID(text) for text in orjson.loads(answer)]
+    claims = read_claims(attempt_ids, row.scheduler_epoch, clock)
+    current = {claim.fence.attempt_id for claim in claims}
+    return Claimed(
+        row.scheduler_epoch, claims, True, [each for each in attempt_ids if each not in current]
+    )
+
+
+# --- candidates -------------------------------------------------------------------------------
+
+
+class ClockTimestamp(Func):
+    function = "clock_timestamp"
+    output_field = DateTimeField()
+
+
+#: A mate that holds the key and whose lease has not lapsed. Judged again under the key's lock.
+_SERIAL_FREE: Final = (
+    "serial_scope_id IS NULL OR NOT EXISTS (SELECT 1 FROM coordinator_task m"
+    " WHERE m.serial_scope_id = coordinator_task.serial_scope_id AND m.serial_held"
+    " AND m.task_id <> coordinator_task.task_id"
+    " AND NOT (m.state = 'CLAIMED' AND m.lease_expires_at <= clock_timestamp()))"
+)
+
+
+@lru_cache(maxsize=4 * MAX_CLAIMS)
+def _candidate_statement(limit: int, of_kinds: bool, read_only: bool) -> LockStatement:
+    def where(sql: str, params: int = 0) -> RawSQL:
+        return RawSQL(sql, [[]] * params, output_field=BooleanField())  # noqa: S611 (constants of ours)
+
+    chosen = Q(queue_id=0, claimable_at__isnull=False, claimable_at__lte=ClockTimestamp())
+    conditions = [where("kind = ANY(%s::text[])", 1)] if of_kinds else []
+    conditions += [where("replay = 'READ_ONLY'")] if read_only else []
+    return LockStatement(
+        lambda: (
+            Task.objects.filter(chosen, *conditions, where(_SERIAL_FREE))
+            .order_by(F("priority").desc(), "claimable_at")
+            .select_for_update(skip_locked=True, of=("self",))
+            .values_list(*TaskRow._fields)[:limit]
+        )
+    )
+
+
+def _candidates(
+    queue_id: int, kinds: Sequence[str] | None, limit: int, *, read_only: bool = False
+) -> Statement:
+    statement = _candidate_statement(limit, kinds is not None, read_only)
+    return statement(queue_id, list(kinds)) if kinds is not None else statement(queue_id)
+
+
+def _offered(row: QueueRow, kinds: Sequence[str] | None, limit: int) -> list[TaskRow]:
+    """The tasks that the rollout stage allows (contract 13): none in SHADOW, then READ_ONLY ones."""
+    if row.rollout_stage == RolloutStage.SHADOW:
+        return []
+    (rows,) = run_round(_candidates(row.id, kinds, limit, read_only=True))
+    return [TaskRow._make(each) for each in rows]
+
+
+def _offers(row: QueueRow, task: TaskRow) -> bool:
+    match row.rollout_stage:
+        case RolloutStage.SHADOW:
+            return False
+        case RolloutStage.IDEMPOTENT_READS:
+            return task.replay == Replay.READ_ONLY
+        case _:
+            return True

@@ -1,0 +1,267 @@
+"""The canonical commit: the one accepted result of a task (contract 7).
+
+In one transaction: the commit itself, the task COMMITTED, its children counted down and the
+last ones released, memory written, events. Only the accepted items of a batch are written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from coordinator.actors import Worker
+from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
+from coordinator.outcomes import FieldError, Refusal, invalid
+from coordinator.rounds import Statement
+from coordinator.states import AttemptState, TaskState
+
+from . import hints, settlements
+from .commit_writes import Accepted, children_writes, commit_writes
+from .events import EventKind, task_fact
+from .hearings import Hearing, call_digest, open_hearing
+from .memory import MemoryBook, MemoryWrite, memory_locks
+from .results import NO_RESULT, Offered, find_offered, offered_result, stored_result
+from .transactions import in_transaction
+from .usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class CommitItem:
+    """One commit call. `result` is a JSON value, `{"blob": name}`, or NO_RESULT where it was staged before."""
+
+    attempt_id: UUID
+    fence: Fence
+    input_digest: str
+    result_digest: str | None = None
+    result: Any = NO_RESULT
+    memory: tuple[MemoryWrite, ...] = ()
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    result_commit_id: UUID
+    released: list[str] = field(default_factory=list)
+    replayed: bool = False
+    outcome: str = "COMMITTED"
+
+
+def commit_results(
+    *, items: Sequence[CommitItem], worker: Worker, queue: str | None = None
+) -> list[Committed | Refusal]:
+    """Commit each item, or refuse it, in order; one bad item never spoils another.
+
+    Outcomes: COMMITTED, FENCED, STALE_INPUT, CANCELLED; besides MEMORY_CONFLICT (the attempt
+    is still current), ALREADY_COMMITTED, INVALID, NOT_FOUND, FORBIDDEN. A repeat of the very
+    commit is answered again with `replayed`. Runs are settled and waiting workers hinted
+    after the transaction.
+    """
+    checked = [_checked(item) for item in items]
+    good = [item for item in checked if isinstance(item, _Checked)]
+    heard = iter(_commit(good, worker=worker, queue=queue)) if good else iter(())
+    answers: list[Committed | Refusal] = []
+    accepted: list[Accepted] = []
+    for item in checked:
+        answer = item if isinstance(item, Refusal) else next(heard)
+        if isinstance(answer, Accepted):
+            accepted.append(answer)
+            answers.append(Committed(answer.result_commit_id, answer.released))
+        else:
+            answers.append(answer)
+    _afterwards(accepted)
+    return answers
+
+
+def _afterwards(accepted: Sequence[Accepted]) -> None:
+    for queue_id in {each.task.queue_id for each in accepted if each.released}:
+        hints.notify(queue_id)
+    if sinks := {each.task.run_id for each in accepted if each.is_sink}:
+        settlements.settle_runs(sorted(sinks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An item whose own fields agree with each other; `offered` is its result, if it came inline."""
+
+    item: CommitItem
+    offered: Offered | None
+    digest: str
+
+
+def _checked(item: CommitItem) -> "_Checked | Refusal":
+    offered = offered_result(item.result, item.result_digest)
+    if isinstance(offered, Refusal):
+        return offered
+    if offered is None:
+        named = item.result_digest
+    else:  # a blob never changes, so that its name stands for its bytes
+        named = f"blob:{offered.blob_name}" if offered.blob_name is not None else offered.digest
+    if named is None:
+        return invalid(
+            FieldError("/result_digest", "Name the digest of a staged result, or send `result`.")
+        )
+    names = [(write.namespace, write.key) for write in item.memory]
+    if len(set(names)) != len(names):
+        return invalid(FieldError("/memory", "A key is written twice; write each key once."))
+    memory = [
+        (write.namespace, write.key, write.expected_version, write.value_digest)
+        for write in item.memory
+    ]
+    return _Checked(
+        item, offered, call_digest(Point.COMMIT, [item.input_digest, named, sorted(memory)])
+    )
+
+
+@in_transaction
+def _commit(
+    items: Sequence[_Checked], *, worker: Worker, queue: str | None
+) -> list[Accepted | Committed | Refusal]:
+    hearing = open_hearing(
+        Point.COMMIT,
+        [(each.item.attempt_id, each.item.fence) for each in items],
+        worker=worker,
+        with_children=True,
+        extra=[
+            _edges([each.item.fence.task_id for each in items]),
+            *find_offered([each.item.attempt_id for each in items if not _is_inline(each.offered)]),
+            *memory_locks([write for each in items for write in each.item.memory]),
+        ],
+    )
+    edges, *others = hearing.extra
+    stored = others.pop(0) if any(not _is_inline(each.offered) for each in items) else []
+    children: dict[UUID, list[UUID]] = {}
+    for parent, child in edges:
+        children.setdefault(parent, []).append(child)
+    book = MemoryBook.of(others)
+    release = _Release(hearing, children)
+    answers = [
+        _hear(hearing, each, queue=queue, stored=stored, book=book, release=release)
+        for each in items
+    ]
+    accepted = [answer for answer in answers if isinstance(answer, Accepted)]
+    hearing.write(
+        *commit_writes(accepted, hearing.clock, book),
+        *children_writes(release.counted, hearing.clock),
+    )
+    return answers
+
+
+def _hear(
+    hearing: Hearing,
+    checked: _Checked,
+    *,
+    queue: str | None,
+    stored: list[tuple[Any, ...]],
+    book: MemoryBook,
+    release: "_Release",
+) -> Accepted | Committed | Refusal:
+    item = checked.item
+    call = Call(Point.COMMIT, item.fence, hearing.worker.id, checked.digest, item.input_digest)
+    verdict = hearing.judge(call, item.attempt_id, queue=queue, usage=item.usage)
+    if isinstance(verdict, Refusal):
+        return verdict
+    if isinstance(verdict, IsRepeat):
+        answer = verdict.answer
+        return Committed(UUID(answer["result_commit_id"]), answer["released"], replayed=True)
+    task, attempt = hearing.tasks[item.fence.task_id], hearing.attempts[item.attempt_id]
+    offered = checked.offered
+    if offered is None or offered.blob_name is not None:
+        found = stored_result(
+            stored, item.attempt_id, offered.blob_name if offered else None, item.result_digest
+        )
+        if isinstance(found, Refusal):
+            return found
+        offered = found
+    conflict = book.conflict(item.memory)
+    if conflict is not None:
+        return hearing.refuse(conflict, item.fence, task, attempt)
+    return _accept(hearing, checked, offered, book, release)
+
+
+def _accept(
+    hearing: Hearing, checked: _Checked, offered: Offered, book: MemoryBook, release: "_Release"
+) -> Accepted:
+    item = checked.item
+    task, attempt = hearing.tasks[item.fence.task_id], hearing.attempts[item.attempt_id]
+    accepted = Accepted(
+        task=task,
+        attempt=attempt,
+        result_commit_id=uuid7(),
+        offered=offered,
+        released=release.children_of(task.task_id),
+        is_sink=not release.edges.get(task.task_id),
+        digest=checked.digest,
+    )
+    book.take(item.memory, accepted.result_commit_id)
+    # A later item of this batch for the same task is judged by what this one has done.
+    hearing.tasks[task.task_id] = task._replace(
+        state=TaskState.COMMITTED,
+        state_version=task.state_version + 1,
+        result_commit_id=accepted.result_commit_id,
+    )
+    hearing.attempts[item.attempt_id] = attempt._replace(
+        state=AttemptState.COMMITTED, end_call=checked.digest, end_answer=accepted.answer
+    )
+    hearing.facts.append(
+        task_fact(
+            EventKind.COMMITTED,
+            task,
+            attempt_id=attempt.attempt_id,
+            result_commit_id=accepted.result_commit_id,
+            result_digest=offered.digest,
+            claim_generation=task.claim_generation,
+            scheduler_epoch=task.scheduler_epoch,
+            released=accepted.released[:MAX_NAMED],
+        )
+    )
+    return accepted
+
+
+def _is_inline(offered: Offered | None) -> bool:
+    return offered is not None and offered.blob_name is None
+
+
+#: So many released nodes stand by name in an event; the answer names all.
+MAX_NAMED: Final = 100
+
+
+@dataclass(slots=True)
+class _Release:
+    """Counts children down, in any state; only a BLOCKED one is released, by its last parent."""
+
+    hearing: Hearing
+    edges: dict[UUID, list[UUID]]
+    counted: dict[UUID, tuple[int, bool]] = field(default_factory=dict)
+
+    def children_of(self, parent: UUID) -> list[str]:
+        released = []
+        for child_id in self.edges.get(parent, ()):
+            child = self.hearing.tasks[child_id]
+            pending = child.pending_dependencies - 1
+            opens = pending == 0 and child.state == TaskState.BLOCKED
+            count, _ = self.counted.get(child_id, (0, False))
+            self.counted[child_id] = (count + 1, opens)
+            self.hearing.tasks[child_id] = self._counted_down(child, pending, opens)
+            if opens:
+                released.append(child.node_id)
+                self.hearing.facts.append(task_fact(EventKind.UNBLOCKED, child, parent=parent))
+        return released
+
+    def _counted_down(self, child: TaskRow, pending: int, opens: bool) -> TaskRow:
+        if not opens:
+            return child._replace(pending_dependencies=pending)
+        return child._replace(
+            pending_dependencies=pending,
+            state=TaskState.READY,
+            state_version=child.state_version + 1,
+        )
+
+
+def _edges(task_ids: Sequence[UUID]) -> Statement:
+    return Statement(
+        "SELECT parent_id, child_id FROM coordinator_dependency WHERE parent_id = ANY(%s::uuid[])"
+        " ORDER BY parent_id, child_id",
+        (list(task_ids),),
+    )

@@ -1,0 +1,181 @@
+"""Calls of attempts, heard together: locked, judged in order, refusals recorded (contract 3).
+
+Renew, stage, commit, fail and release all come through here, single or in batches: a single
+call is a batch of one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from coordinator import digests
+from coordinator.actors import Worker
+from coordinator.clock import CLOCK, clock_of
+from coordinator.fence import AttemptRow, Call, Fence, Point, TaskRow, Verdict, judge
+from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
+from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
+from coordinator.rounds import Statement, name_point, run_round
+from coordinator.states import AttemptState
+
+from . import locking
+from .events import EventKind, Fact, record, refusal_fact, task_fact
+from .locking import QueueRow
+from .usage import Usage, raise_usage
+
+
+@dataclass(slots=True)
+class Hearing:
+    """What the locking round found, and what is to be written about it."""
+
+    point: Point
+    worker: Worker
+    tasks: dict[UUID, TaskRow]
+    attempts: dict[UUID, AttemptRow]
+    queues: dict[int, QueueRow]
+    clock: datetime
+    extra: list[list[tuple[Any, ...]]]
+    facts: list[Fact] = field(default_factory=list)
+    fenced: list[UUID] = field(default_factory=list)
+    usage: dict[UUID, Usage] = field(default_factory=dict)
+
+    def judge(
+        self, call: Call, attempt_id: UUID, *, queue: str | None, usage: Usage | None
+    ) -> Verdict:
+        """The verdict on one call; a refusal is noted as a fact, with the usage that it reports."""
+        verdict = self._judge(call, attempt_id, queue)
+        task, attempt = self.tasks.get(call.fence.task_id), self.attempts.get(attempt_id)
+        if isinstance(verdict, Refusal) and verdict.outcome is Outcome.FORBIDDEN:
+            self._note(verdict, attempt_id, task, subject=f"{self.worker.label}:{attempt_id}")
+            return verdict
+        if attempt is not None and usage is not None and task is not None:
+            self.usage[attempt_id] = usage
+        if isinstance(verdict, Refusal) and task is not None and attempt is not None:
+            self.refuse(verdict, call.fence, task, attempt)
+        return verdict
+
+    def _judge(self, call: Call, attempt_id: UUID, queue: str | None) -> Verdict:
+        attempt = self.attempts.get(attempt_id)
+        task = self.tasks.get(call.fence.task_id)
+        if attempt is None or task is None:
+            return not_found("attempt" if attempt is None else "task")
+        if call.fence.attempt_id != attempt_id or attempt.task_id != task.task_id:
+            return invalid(
+                FieldError("/fence/attempt_id", "It is not the attempt that the address names.")
+            )
+        row = self.queues[task.queue_id]
+        if queue is not None and row.name != queue:
+            return not_found(f"attempt in queue `{queue}`")
+        return judge(call, task=task, attempt=attempt, epoch=row.scheduler_epoch)
+
+    def refuse(self, refusal: Refusal, fence: Fence, task: TaskRow, attempt: AttemptRow) -> Refusal:
+        """Note a refusal: an event (equal repeats only count), and the attempt's mark."""
+        self._note(
+            refusal,
+            attempt.attempt_id,
+            task,
+            subject=str(attempt.attempt_id),
+            fence=_counters(fence),
+        )
+        if refusal.outcome is Outcome.FENCED and attempt.state == AttemptState.EXPIRED:
+            self.fenced.append(attempt.attempt_id)
+        if refusal.reason is Reason.AHEAD:
+            self.facts.append(_alarm(self.point, fence, task))
+        return refusal
+
+    def _note(
+        self, refusal: Refusal, attempt_id: UUID, task: TaskRow | None, *, subject: str, **data: Any
+    ) -> None:
+        self.facts.append(
+            refusal_fact(
+                refusal, point=self.point, subject=subject, task=task, attempt_id=attempt_id, **data
+            )
+        )
+
+    def write(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """The writing round: the verb's own statements, then marks, usage and events."""
+        closing = []
+        if self.fenced:
+            closing.append(Statement(_MARK_FENCED, (self.fenced,)))
+        if self.usage:
+            closing.append(raise_usage(self.usage))
+        if self.facts:
+            closing.append(record(self.facts, actor=self.worker, at=self.clock))
+        return run_round(*statements, *closing) if statements or closing else []
+
+
+#: Only an EXPIRED attempt becomes FENCED; the other ends are final (contract 3).
+_MARK_FENCED: Final = """
+UPDATE coordinator_attempt SET state = 'FENCED' WHERE attempt_id = ANY(%s::uuid[]) AND state = 'EXPIRED'
+"""
+
+
+def _counters(fence: Fence) -> dict[str, int]:
+    return {
+        "scheduler_epoch": fence.scheduler_epoch,
+        "claim_generation": fence.claim_generation,
+        "cancel_generation": fence.cancel_generation,
+    }
+
+
+def _alarm(point: Point, fence: Fence, task: TaskRow) -> Fact:
+    alarm = task_fact(EventKind.ALARM, task, changed=False, attempt_id=fence.attempt_id)
+    told = {"alarm": "FENCE_AHEAD", "point": point, "fence": _counters(fence)}
+    return Fact(
+        alarm.kind,
+        queue_id=alarm.queue_id,
+        run_id=alarm.run_id,
+        task_id=alarm.task_id,
+        attempt_id=alarm.attempt_id,
+        state_version=alarm.state_version,
+        data=told,
+        refusal_key=f"alarm:{fence.attempt_id}:{point}",
+    )
+
+
+def open_hearing(
+    point: Point,
+    calls: Sequence[tuple[UUID, Fence]],
+    *,
+    worker: Worker,
+    with_children: bool = False,
+    extra: Sequence[Statement] = (),
+) -> Hearing:
+    """Lock what the calls concern and read it, the clock last: one round trip.
+
+    Takes each queue's gate shared; with `with_children` also each run's gate, and the rows
+    of the tasks' children. `extra` statements run with the locks held, before the clock.
+    """
+    task_ids = sorted({fence.task_id for _, fence in calls})
+    attempt_ids = [attempt_id for attempt_id, _ in calls]
+    lock = locking.lock_tasks_and_children if with_children else locking.lock_tasks
+    gates = [queue_gates_of_tasks(task_ids)] + (
+        [run_gates_of_tasks(task_ids)] if with_children else []
+    )
+    rounds = run_round(
+        name_point(point),
+        *gates,
+        lock(task_ids),
+        locking.read_queues_of_tasks(task_ids),
+        locking.read_attempts(attempt_ids),
+        *extra,
+        CLOCK,
+    )
+    tasks, queues, attempts, *others, clock = rounds[1 + len(gates) :]
+    return Hearing(
+        point=point,
+        worker=worker,
+        tasks=locking.tasks_of(tasks),
+        attempts=locking.attempts_of(attempts),
+        queues=locking.queues_of(queues),
+        clock=clock_of(clock),
+        extra=others,
+    )
+
+
+def call_digest(point: Point, body: Any) -> str:
+    """Names a call exactly, so that a repeat of the very call is known (contract 3)."""
+    return digests.sha256(f"{point}\n".encode() + orjson.dumps(body, option=orjson.OPT_SORT_KEYS))

@@ -1,0 +1,192 @@
+"""Hints that work may be claimable: workers wait for one instead of polling (contract 4, 7).
+
+Only ever hints: losing all of them delays work by a second, it loses none. A process has one
+listener (one connection, LISTEN) and wakes the requests that wait; these hold no transaction
+and no connection meanwhile. NOTIFY is sent after the commit, on its own: inside it, it would
+serialise all commits of the database.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import psycopg
+from django.db import DatabaseError, connection
+
+from coordinator.outcomes import Refusal, not_found
+
+from . import queue_ids
+
+CHANNEL: Final = "tenure_ready"
+#: Beyond so many waiting requests a process answers at once: they must not starve the rest.
+MAX_WAITING: Final = 24
+MAX_WAIT_SECONDS: Final = 30
+POLL_AFTER_SECONDS: Final = 2.0
+#: How often the listener looks by itself: for `not_before`s that come due, lapsed leases, lost NOTIFYs.
+LOOK_SECONDS: Final = 1.0
+_RECONNECT_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+_MAY_HAVE_WORK: Final = """
+SELECT q.id FROM unnest(%s::int[]) AS q(id) WHERE EXISTS (
+  SELECT 1 FROM coordinator_task t
+  WHERE t.queue_id = q.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp())
+OR EXISTS (
+  SELECT 1 FROM coordinator_task t
+  WHERE t.queue_id = q.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
+    AND t.lease_expires_at <= clock_timestamp())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    may_have_work: bool
+    poll_after_seconds: float = 0.0
+
+
+def notify(queue_id: int) -> None:
+    """Tell waiting workers that the queue may have work. Never fails its caller: it is only a hint."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(queue_id)])
+    except DatabaseError:
+        _log.warning("hint not sent", exc_info=True)
+
+
+def wait_for_work(*, queue: str, wait_seconds: float = 0) -> Hint | Refusal:
+    """Answer when the queue may have work, or after `wait_seconds` (at most MAX_WAIT_SECONDS).
+
+    Beyond MAX_WAITING waiting requests of this process it answers at once, with
+    `poll_after_seconds`.
+    """
+    queue_id = next(queue_ids.candidates(queue), None)
+    if queue_id is None:
+        return not_found("queue")
+    ticket = _board.ticket(queue_id)  # taken before the look, so that nothing is missed in between
+    try:
+        if _look([queue_id]):
+            return Hint(True)
+        seconds = min(float(wait_seconds), MAX_WAIT_SECONDS)
+        if seconds <= 0:
+            return Hint(False, POLL_AFTER_SECONDS)
+        if not _board.admit():
+            return Hint(False, POLL_AFTER_SECONDS)
+        try:
+            connection.close()  # back to the pool: a waiting request holds none
+            _listener.ensure_running()
+            return Hint(_board.wait(queue_id, ticket, seconds))
+        finally:
+            _board.leave()
+    finally:
+        _board.drop(queue_id)
+
+
+def _look(queue_ids_wanted: list[int]) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_MAY_HAVE_WORK, [queue_ids_wanted])
+        return [row[0] for row in cursor.fetchall()]
+
+
+@dataclass
+class _Board:
+    """Who waits for which queue, and how often each has been called."""
+
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    calls: dict[int, int] = field(default_factory=dict)
+    interest: dict[int, int] = field(default_factory=dict)
+    waiting: int = 0
+
+    def ticket(self, queue_id: int) -> int:
+        with self.changed:
+            self.interest[queue_id] = self.interest.get(queue_id, 0) + 1
+            return self.calls.setdefault(queue_id, 0)
+
+    def drop(self, queue_id: int) -> None:
+        with self.changed:
+            self.interest[queue_id] -= 1
+            if not self.interest[queue_id]:
+                del self.interest[queue_id], self.calls[queue_id]
+
+    def admit(self) -> bool:
+        with self.changed:
+            if self.waiting >= MAX_WAITING:
+                return False
+            self.waiting += 1
+            return True
+
+    def leave(self) -> None:
+        with self.changed:
+            self.waiting -= 1
+
+    def wait(self, queue_id: int, ticket: int, seconds: float) -> bool:
+        with self.changed:
+            return self.changed.wait_for(lambda: self.calls[queue_id] != ticket, timeout=seconds)
+
+    def call(self, called: list[int]) -> None:
+        with self.changed:
+            for queue_id in called:
+                if queue_id in self.calls:
+                    self.calls[queue_id] += 1
+            self.changed.notify_all()
+
+    def wanted(self) -> list[int]:
+        with self.changed:
+            return list(self.interest)
+
+
+class _Listener:
+    """One thread a process, started by the first waiting request; ends when nobody waits for long."""
+
+    idle_seconds: Final = 60.0
+
+    def __init__(self, board: _Board) -> None:
+        self._board = board
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ensure_running(self) -> None:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="tenure-hints", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        last_wanted = time.monotonic()
+        while time.monotonic() - last_wanted < self.idle_seconds:
+            try:
+                with psycopg.connect(_conninfo(), autocommit=True) as listening:
+                    listening.execute(f"LISTEN {CHANNEL}")
+                    while time.monotonic() - last_wanted < self.idle_seconds:
+                        if self._board.wanted():
+                            last_wanted = time.monotonic()
+                        self._listen(listening)
+            except psycopg.Error:
+                _log.warning("hints: the listener lost its connection", exc_info=True)
+                time.sleep(_RECONNECT_SECONDS)
+
+    def _listen(self, listening: "psycopg.Connection[tuple[object, ...]]") -> None:
+        for note in listening.notifies(timeout=LOOK_SECONDS, stop_after=1):
+            self._board.call([int(note.payload)])
+            return
+        wanted = self._board.wanted()
+        if wanted:
+            rows = listening.execute(_MAY_HAVE_WORK, [wanted]).fetchall()
+            self._board.call([int(str(row[0])) for row in rows])
+
+
+def _conninfo() -> str:
+    """Where the listener connects: the server's own timeouts would end a connection that only listens."""
+    parameters = connection.get_connection_params()
+    wanted = {
+        key: parameters[key]
+        for key in ("host", "port", "user", "password", "dbname")
+        if parameters.get(key)
+    }
+    return psycopg.conninfo.make_conninfo("", **wanted, application_name="tenure hints")
+
+
+_board: Final = _Board()
+_listener: Final = _Listener(_board)
