@@ -1,0 +1,60 @@
+"""The run: one inventory, one analysis for each file after it, one report after all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from examples.review.handlers import ANALYSE, INVENTORY, REPORT
+from examples.review.listing import Listing
+from tenure import Client
+
+#: How the run is recognised when the fleet starts again.
+EXAMPLE = "folder-review"
+
+
+def nodes(listing: Listing) -> list[dict[str, Any]]:
+    """The DAG of a listing. Everything in it only reads, so any node may be done twice without harm."""
+    root = str(listing.root)
+    analyses = [
+        {
+            "node_id": f"analyse:{path}",
+            "kind": ANALYSE,
+            "input": {"root": root, "path": path},
+            "depends_on": [INVENTORY],
+        }
+        for path in listing.paths
+    ]
+    return [
+        {
+            "node_id": INVENTORY,
+            "kind": INVENTORY,
+            "input": {"root": root, "paths": list(listing.paths)},
+        },
+        *analyses,
+        {
+            "node_id": REPORT,
+            "kind": REPORT,
+            "input": {"root": root, "left_out": listing.left_out},
+            "depends_on": [node["node_id"] for node in analyses],
+        },
+    ]
+
+
+def submit(client: Client, *, queue: str, listing: Listing) -> str:
+    """Submit the review of a listing; the run's id."""
+    run = client.submit_run(
+        queue=queue,
+        name=f"Review of {listing.root.name or listing.root}",
+        metadata={"example": EXAMPLE, "root": str(listing.root)},
+        nodes=nodes(listing),
+    )
+    return run.run_id
+
+
+def unfinished(client: Client, *, queue: str, listing: Listing) -> str | None:
+    """A review of this folder that an earlier fleet left half done."""
+    for run in client.runs(queue=queue, state="ACTIVE"):
+        metadata = run.metadata or {}
+        if metadata.get("example") == EXAMPLE and metadata.get("root") == str(listing.root):
+            return run.run_id
+    return None

@@ -1,0 +1,228 @@
+"""A small fleet reviews a folder: `python -m examples.review_fleet --folder .`
+
+Worker processes claim the nodes of one run — an inventory, an analysis of each file, a report — from a coordinator.
+One of them is frozen past its lease and comes back too late; nothing is lost and nothing happens twice. Afterwards
+the fleet waits for more work. Whoever may submit to its queue may have it read any text file that this account may
+read: give it a queue of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from examples.review import plan
+from examples.review.crew import Crew, Line
+from examples.review.handlers import REPORT
+from examples.review.listing import Listing, list_files
+from examples.review.story import FreezeStory
+from tenure import Client, NotFound, TenureError
+
+SHORTEST_NEWS_SECONDS = 2.0
+POLL_SECONDS = 1.0
+TOP_FINDINGS = 8
+
+
+def main() -> int:
+    """Start the fleet, submit the review, tell what happens, and wait for more work until stopped."""
+    args = _arguments()
+    root = Path(args.folder).expanduser().resolve()
+    if not root.is_dir():
+        return _give_up(f"{root} is no folder; --folder or TENURE_DEMO_FOLDER names one")
+    listing = list_files(root, limit=args.limit)
+    if not listing.paths:
+        return _give_up(f"there is no text file to review in {root}")
+    try:
+        with Client(args.url, args.token) as client:
+            return Fleet(client, args, listing).run()
+    except NotFound:
+        return _give_up(f"the coordinator has no queue {args.queue!r}; an administrator makes one")
+    except TenureError as error:
+        return _give_up(str(error))
+
+
+class Fleet:
+    """The members and the run that they work on."""
+
+    def __init__(self, client: Client, args: argparse.Namespace, listing: Listing) -> None:
+        self._client = client
+        self._args = args
+        self._listing = listing
+        self._site = args.url.rstrip("/").removesuffix("/api/v1")
+        self._stop = False
+        self._run_id = ""
+        self._done: set[str] = set()
+        self._next_news = 0.0
+        self._reported = False
+        self._next_poll = 0.0
+        self._story = FreezeStory(say, page=self._page, ttl_seconds=args.ttl)
+        self._crew = Crew(
+            arguments=["--queue", args.queue, "--ttl", str(args.ttl), "--pace", str(args.pace)],
+            environment={"TENURE_URL": args.url, "TENURE_TOKEN": args.token},
+        )
+
+    def _page(self, task_id: str) -> str:
+        return f"{self._site}/tasks/{task_id}"
+
+    def run(self) -> int:
+        """Until a signal, or until every member has given up."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._asked_to_stop)
+        self._begin()
+        self._crew.start(self._args.workers, hold_first=not self._args.no_freeze)
+        try:
+            while not self._stop and self._crew.members:
+                self._step()
+        finally:
+            self._crew.stop()
+        return 0 if self._stop else 1
+
+    def _asked_to_stop(self, _number: int, _frame: object) -> None:
+        self._stop = True
+
+    def _begin(self) -> None:
+        queue, listing = self._args.queue, self._listing
+        self._client.queue(queue)
+        left = plan.unfinished(self._client, queue=queue, listing=listing)
+        self._run_id = left or plan.submit(self._client, queue=queue, listing=listing)
+        what = "goes on with its review" if left else f"reviews {len(listing.paths)} files"
+        say(f"{self._args.workers} workers: the fleet {what} of {listing.root}")
+        say(f"watch it: {self._site}/runs/{self._run_id}")
+
+    def _step(self) -> None:
+        with suppress(Empty):
+            self._hear(self._crew.said.get(timeout=0.25))
+        self._story.look()
+        if not self._reported and time.monotonic() >= self._next_poll:
+            self._next_poll = time.monotonic() + POLL_SECONDS
+            self._look_at_run()
+
+    def _hear(self, line: Line) -> None:
+        self._story.hear(line)
+        said = line.said
+        match said["what"]:
+            case "committed" if said.get("run_id") == self._run_id:
+                self._done.add(said["node_id"])
+                self._news()
+            case "failed":
+                say(f"{line.member.name}: {said['node_id']} failed: {said.get('detail')}")
+            case "gave_up" | "waiting":
+                say(f"{line.member.name} cannot work: {said.get('detail')}")
+            case "ended" if not self._stop:
+                again = self._crew.restart(line.member)
+                say(
+                    f"{line.member.name} ended"
+                    + (" and is started again" if again else " too often; it stays away")
+                )
+
+    def _news(self) -> None:
+        if time.monotonic() >= self._next_news and not self._reported:
+            self._next_news = time.monotonic() + SHORTEST_NEWS_SECONDS
+            say(f"{len(self._done)} of {len(self._listing.paths) + 2} nodes committed")
+
+    def _look_at_run(self) -> None:
+        try:
+            run = self._client.run(self._run_id)
+            if run.state == "ACTIVE":
+                return
+            self._reported = True
+            if run.state == "COMMITTED":
+                self._tell_report()
+            else:
+                say(f"the run is {run.state}: {self._site}/runs/{self._run_id}")
+        except TenureError as error:
+            say(f"cannot look at the run: {error}")
+
+    def _tell_report(self) -> None:
+        [task] = [
+            task
+            for task in self._client.tasks(run_id=self._run_id, kind=REPORT)
+            if task.state == "COMMITTED"
+        ]
+        [canonical] = [item for item in self._client.candidates(task.task_id) if item.canonical]
+        report: dict[str, Any] = canonical.result
+        file = Path(self._args.reports) / f"{self._run_id}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(report["markdown"], encoding="utf-8")
+        say(
+            f"done: {report['finding_count']} findings in {report['headline']['lines']:,} lines. The first of them:"
+        )
+        for finding in report["findings"][:TOP_FINDINGS]:
+            say(f"  {finding['where']} {finding['what']}")
+        say(f"report: {file}")
+        say(f"as committed: {self._page(task.task_id)}")
+        say("the fleet waits for more work")
+
+
+def say(text: str) -> None:
+    """One line of the example's own."""
+    clean = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    print(f"review │ {clean}", flush=True)
+
+
+def _give_up(text: str) -> int:
+    print(f"review_fleet: {text}", file=sys.stderr)
+    return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.review_fleet",
+        description="A fleet of worker processes reviews the files of a folder.",
+        epilog="example: TENURE_TOKEN=… python -m examples.review_fleet --folder ~/code/thing",
+    )
+    state = os.environ.get("TENURE_STATE", "var")
+    parser.add_argument("--url", default=os.environ.get("TENURE_URL", "http://127.0.0.1:8000"))
+    parser.add_argument(
+        "--token",
+        default=os.environ.get("TENURE_TOKEN"),
+        help="others can read arguments: rather set TENURE_TOKEN",
+    )
+    parser.add_argument("--folder", default=os.environ.get("TENURE_DEMO_FOLDER", "."))
+    parser.add_argument(
+        "--workers",
+        type=int,
+        choices=range(1, 33),
+        default=4,
+        metavar="N",
+        help="1 to 32 (default 4)",
+    )
+    parser.add_argument("--queue", default="reviews")
+    parser.add_argument(
+        "--ttl", type=float, default=5.0, metavar="SECONDS", help="lease (default 5, the shortest)"
+    )
+    parser.add_argument(
+        "--pace",
+        type=float,
+        default=0.2,
+        metavar="SECONDS",
+        help="stretch each analysis (default 0.2)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=400,
+        metavar="FILES",
+        help="review at most so many (default 400)",
+    )
+    parser.add_argument(
+        "--reports", default=f"{state}/reviews", metavar="FOLDER", help="where reports are written"
+    )
+    parser.add_argument("--no-freeze", action="store_true", help="freeze nobody")
+    args = parser.parse_args()
+    if not args.token:
+        parser.error(
+            "no token: set TENURE_TOKEN to a credential with the scopes work and submit on the queue"
+        )
+    return args
+
+
+if __name__ == "__main__":
+    sys.exit(main())
