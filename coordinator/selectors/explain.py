@@ -1,0 +1,258 @@
+"""Why a task is not running, and what would change that (contract 6). Never locks, never writes."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import (
+    BooleanField,
+    DateTimeField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Func,
+    OuterRef,
+    Q,
+)
+
+from coordinator.models import Attempt, Credential, Task
+from coordinator.states import Intake, Replay, RolloutStage, TaskState
+
+#: So many of the nodes that a task waits for are named; the rest are counted.
+MAX_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`code` is stable, `detail` is for people; `link` leads to what is in the way (an API path)."""
+
+    code: str
+    detail: str
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`claimable`: a worker could have it now. `reasons` may then still tell something worth knowing."""
+
+    claimable: bool
+    reasons: list[Reason] = field(default_factory=list)
+
+
+class _Clock(Func):
+    function = "clock_timestamp"
+    output_field = DateTimeField()
+
+
+def explain_task(task_id: UUID, *, queues: Collection[str] | None = None) -> Explanation | None:
+    """Everything that holds a task back, each with its code; None for a task that is not the caller's to see.
+
+    At most three queries, whatever the task waits for. Judged by the database's clock.
+    """
+    tasks = (
+        Task.objects.filter(task_id=task_id)
+        .select_related("queue", "run")
+        .defer("input", "run__metadata")
+    )
+    if queues is not None:
+        tasks = tasks.filter(queue__name__in=list(queues))
+    task = tasks.annotate(clock=_Clock(), capable=Exists(_capable_credentials())).first()
+    if task is None:
+        return None
+    reasons = [*_by_state(task), *_in_the_way(task)]
+    return Explanation(
+        _is_due(task) and not any(reason.code in _BARS for reason in reasons), reasons
+    )
+
+
+def _capable_credentials() -> Any:
+    return Credential.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=_Clock()),
+        pool=OuterRef("queue__active_pool"),
+        queues__contains=Func(
+            OuterRef("queue__name"), function="ARRAY", template="%(function)s[%(expressions)s]"
+        ),
+        scopes__contains=["work"],
+        revoked_at=None,
+    )
+
+
+#: What keeps a due task from being granted. A lapsed lease, or one that is used up, is told but bars nothing.
+_BARS: Final = frozenset(
+    {"INTAKE_STOPPED", "NO_CAPABLE_POOL", "STAGE_FORBIDS", "SERIAL_BUSY", "NOT_BEFORE", "LEASED"}
+)
+
+
+def _is_due(task: Any) -> bool:
+    return task.state in (TaskState.READY, TaskState.CLAIMED)
+
+
+def _by_state(task: Any) -> Iterator[Reason]:
+    match task.state:
+        case TaskState.BLOCKED:
+            yield from _blocked_by(task)
+        case TaskState.READY:
+            if task.claimable_at > task.clock:
+                yield Reason(
+                    "NOT_BEFORE", f"It may be claimed from {_instant(task.claimable_at)} on."
+                )
+        case TaskState.CLAIMED:
+            yield from _lease(task)
+        case TaskState.AWAITING_APPROVAL:
+            yield Reason(
+                "AWAITING_APPROVAL",
+                "A person must approve or reject the exact payload of its effect.",
+            )
+        case TaskState.AWAITING_RECONCILIATION:
+            yield Reason(
+                "AWAITING_RECONCILIATION",
+                "An effect is UNKNOWN: a look-up or a person must find out whether it happened.",
+            )
+        case _:
+            yield from _finished(task)
+
+
+def _blocked_by(task: Any) -> Iterator[Reason]:
+    """Each parent without a canonical commit, by name, with what it takes."""
+    parents = Task.objects.filter(edges_out__child=task).exclude(state=TaskState.COMMITTED)
+    rows = parents.order_by("node_id").values_list("task_id", "node_id", "state")
+    named = list(rows[: MAX_NAMED + 1])
+    for parent_id, node_id, state in named[:MAX_NAMED]:
+        yield Reason(
+            "BLOCKED_BY", f"It waits for node `{node_id}`, {_WAITS[state]}.", _task_link(parent_id)
+        )
+    if len(named) > MAX_NAMED:
+        more = task.pending_dependencies - MAX_NAMED
+        yield Reason(
+            "BLOCKED_BY", f"It waits for {more} more nodes.", f"/api/v1/runs/{task.run.run_id}"
+        )
+
+
+_WAITS: Final[dict[str, str]] = {
+    TaskState.BLOCKED: "which is BLOCKED itself",
+    TaskState.READY: "which is READY for a worker",
+    TaskState.CLAIMED: "which a worker holds",
+    TaskState.AWAITING_APPROVAL: "which waits for a person's approval",
+    TaskState.AWAITING_RECONCILIATION: "which waits for an effect to be settled",
+    TaskState.CANCELLED: "which was CANCELLED: reopen it",
+    TaskState.FAILED: "which FAILED: reopen or revise it",
+}
+
+
+def _lease(task: Any) -> Iterator[Reason]:
+    until = _instant(task.lease_expires_at)
+    attempt = f"/api/v1/tasks/{task.task_id}/attempts"
+    if task.lease_expires_at > task.clock:
+        yield Reason(
+            "LEASED", f"`{task.owner}` holds it until {until}, and longer if it renews.", attempt
+        )
+        return
+    yield Reason(
+        "LEASE_LAPSED",
+        f"The lease of `{task.owner}` ran out at {until}; it may be taken over.",
+        attempt,
+    )
+    if task.spent_attempts + 1 >= task.max_attempts:
+        yield Reason(
+            "ATTEMPTS_USED_UP",
+            f"That was attempt {task.spent_attempts + 1} of {task.max_attempts}: the next claim ends it as FAILED.",
+            attempt,
+        )
+
+
+def _finished(task: Any) -> Iterator[Reason]:
+    match task.state:
+        case TaskState.COMMITTED:
+            yield Reason(
+                "COMMITTED",
+                "It has its canonical commit.",
+                f"/api/v1/tasks/{task.task_id}/candidates",
+            )
+        case TaskState.CANCELLED:
+            yield Reason(
+                "CANCELLED",
+                "It was cancelled; an operator may reopen it.",
+                f"{_task_link(task.task_id)}/events",
+            )
+        case TaskState.SUPERSEDED:
+            newer = Task.objects.filter(supersedes=task).values_list("task_id", "revision").first()
+            told = (
+                f"Revision {newer[1]} took its place."
+                if newer
+                else "A newer revision took its place."
+            )
+            yield Reason("SUPERSEDED", told, _task_link(newer[0]) if newer else None)
+        case _:
+            yield from _failed(task)
+
+
+def _failed(task: Any) -> Iterator[Reason]:
+    last = Attempt.objects.filter(task_id=task.task_id).order_by("-claim_generation").first()
+    link = f"/api/v1/tasks/{task.task_id}/attempts"
+    if last is not None and last.error:
+        told = f"{last.error.get('type', 'error')}: {last.error.get('message', '')}"
+        yield Reason("FAILED", f"Its last attempt failed with {told} Reopen or revise it.", link)
+    else:
+        yield Reason("FAILED", "It failed; a person decides: reopen or revise it.", link)
+    if task.spent_attempts >= task.max_attempts:
+        yield Reason("ATTEMPTS_USED_UP", f"All {task.max_attempts} attempts are used up.", link)
+
+
+def _in_the_way(task: Any) -> Iterator[Reason]:
+    """What keeps workers of its queue from claiming it, as far as it could be claimed at all."""
+    if not _is_due(task):
+        return
+    queue = task.queue
+    link = f"/api/v1/queues/{queue.name}"
+    if queue.intake == Intake.STOPPED:
+        yield Reason("INTAKE_STOPPED", f"Intake of queue `{queue.name}` is stopped.", link)
+    if not task.capable:
+        told = f"No credential of pool `{queue.active_pool_id}`, the active one, may work in queue `{queue.name}`."
+        yield Reason("NO_CAPABLE_POOL", told, link)
+    if queue.rollout_stage == RolloutStage.SHADOW:
+        yield Reason("STAGE_FORBIDS", "The queue is in SHADOW: the legacy system decides.", link)
+    if queue.rollout_stage == RolloutStage.IDEMPOTENT_READS and task.replay != Replay.READ_ONLY:
+        yield Reason(
+            "STAGE_FORBIDS", f"The queue only offers READ_ONLY tasks; this is {task.replay}.", link
+        )
+    if task.serial_scope_id is not None and not task.serial_held:
+        yield from _serial_holder(task)
+
+
+def _serial_holder(task: Any) -> Iterator[Reason]:
+    held = Task.objects.filter(serial_scope_id=task.serial_scope_id, serial_held=True).exclude(
+        pk=task.pk
+    )
+    lapsed = Q(state=TaskState.CLAIMED, lease_expires_at__lte=_Clock())
+    holder = (
+        held.annotate(lapsed=ExpressionWrapper(lapsed, output_field=BooleanField()))
+        .annotate(token=F("serial_scope__token"))
+        .values_list("task_id", "node_id", "lapsed", "token")
+        .first()
+    )
+    if holder is None:
+        return
+    task_id, node_id, is_lapsed, token = holder
+    if is_lapsed:
+        yield Reason(
+            "SERIAL_LAPSED",
+            f"Node `{node_id}` had `{token}`; its lease ran out.",
+            _task_link(task_id),
+        )
+    else:
+        yield Reason(
+            "SERIAL_BUSY", f"Node `{node_id}` has `{token}`; one at a time.", _task_link(task_id)
+        )
+
+
+def _task_link(task_id: UUID) -> str:
+    return f"/api/v1/tasks/{task_id}"
+
+
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+__all__ = ["MAX_NAMED", "Explanation", "Reason", "explain_task"]

@@ -1,0 +1,197 @@
+"""Tasks and their attempts as they are read (contract 2, 6). Never locks, never writes."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import QuerySet
+
+from coordinator.models import Attempt, Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilters:
+    """What a list may be narrowed to; None leaves a field out. `queues`: those that the caller may see."""
+
+    queue: str | None = None
+    state: str | None = None
+    run_id: UUID | None = None
+    kind: str | None = None
+    owner: str | None = None
+    node_id: str | None = None
+    queues: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as the contract spells it. `input` is None where it was not asked for."""
+
+    task_id: UUID
+    run_id: UUID
+    node_id: str
+    kind: str
+    revision: int
+    supersedes: UUID | None
+    queue: str
+    state: str
+    priority: int
+    not_before: datetime | None
+    input: orjson.Fragment | None
+    input_digest: str
+    replay: str
+    serial_key: str | None
+    state_version: int
+    scheduler_epoch: int
+    claim_generation: int
+    cancel_generation: int
+    attempt_id: UUID | None
+    owner: str | None
+    lease_expires_at: datetime | None
+    attempts: int
+    max_attempts: int
+    pending_dependencies: int
+    ready_at: datetime | None
+    result_commit_id: UUID | None
+    slots: dict[str, str]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    input_tokens: int
+    output_tokens: int
+    compute_seconds: float
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    attempt_id: UUID
+    task_id: UUID
+    claim_generation: int
+    scheduler_epoch: int
+    cancel_generation: int
+    owner: str
+    worker: str  # the credential's name
+    pool: str
+    state: str
+    started_at: datetime
+    lease_expires_at: datetime
+    renewals: int
+    renewed_at: list[datetime]
+    ended_at: datetime | None
+    end_reason: str | None
+    error: dict[str, Any] | None
+    reclaim_seconds: float | None
+    usage: UsageRecord
+
+
+def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
+    """Newest first; page by `task_id__lt`. Its queue and run come with it, its input does not."""
+    tasks = Task.objects.select_related("run", "queue").defer("input", "run__metadata")
+    wanted = {
+        "queue__name": filters.queue,
+        "state": filters.state,
+        "run__run_id": filters.run_id,
+        "kind": filters.kind,
+        "owner": filters.owner,
+        "node_id": filters.node_id,
+    }
+    tasks = tasks.filter(**{field: value for field, value in wanted.items() if value is not None})
+    if filters.queues is not None:
+        tasks = tasks.filter(queue__name__in=list(filters.queues))
+    return tasks.order_by("-task_id")
+
+
+def find_task(
+    task_id: UUID, *, queues: Collection[str] | None = None, with_input: bool = False
+) -> Task | None:
+    """The task with its queue and run, if it is in a queue that the caller may see; one query."""
+    tasks = Task.objects.select_related("run", "queue").defer("run__metadata")
+    if not with_input:
+        tasks = tasks.defer("input", "run__metadata")
+    if queues is not None:
+        tasks = tasks.filter(queue__name__in=list(queues))
+    return tasks.filter(task_id=task_id).first()
+
+
+def task_record(task: Task, *, with_input: bool = False) -> TaskRecord:
+    """`task` as list_tasks or find_task read it: no further query, but for an input that was deferred."""
+    return TaskRecord(
+        task_id=task.task_id,
+        run_id=task.run.run_id,
+        node_id=task.node_id,
+        kind=task.kind,
+        revision=task.revision,
+        supersedes=task.supersedes_id,
+        queue=task.queue.name,
+        state=task.state,
+        priority=task.priority,
+        not_before=task.not_before,
+        input=orjson.Fragment(task.input) if with_input else None,
+        input_digest=task.input_digest,
+        replay=task.replay,
+        serial_key=task.serial_key,
+        state_version=task.state_version,
+        scheduler_epoch=task.scheduler_epoch,
+        claim_generation=task.claim_generation,
+        cancel_generation=task.cancel_generation,
+        attempt_id=task.attempt_id,
+        owner=task.owner,
+        lease_expires_at=task.lease_expires_at,
+        attempts=task.attempts,
+        max_attempts=task.max_attempts,
+        pending_dependencies=task.pending_dependencies,
+        ready_at=task.ready_at,
+        result_commit_id=task.result_commit_id,
+        slots=task.slots,
+        created_at=task.created_at,
+    )
+
+
+def list_attempts(task_id: UUID) -> QuerySet[Attempt]:
+    """The ledger of a task, newest first; page by `claim_generation__lt`."""
+    return (
+        Attempt.objects.filter(task_id=task_id)
+        .select_related("credential")
+        .order_by("-claim_generation")
+    )
+
+
+def find_attempt(attempt_id: UUID) -> Attempt | None:
+    return (
+        Attempt.objects.select_related("credential", "task__queue")
+        .filter(attempt_id=attempt_id)
+        .first()
+    )
+
+
+def attempt_record(attempt: Attempt) -> AttemptRecord:
+    return AttemptRecord(
+        attempt_id=attempt.attempt_id,
+        task_id=attempt.task_id,
+        claim_generation=attempt.claim_generation,
+        scheduler_epoch=attempt.scheduler_epoch,
+        cancel_generation=attempt.cancel_generation,
+        owner=attempt.owner,
+        worker=attempt.credential.name,
+        pool=attempt.pool,
+        state=attempt.state,
+        started_at=attempt.started_at,
+        lease_expires_at=attempt.lease_expires_at,
+        renewals=attempt.renewals,
+        renewed_at=attempt.renewed_at,
+        ended_at=attempt.ended_at,
+        end_reason=attempt.end_reason,
+        error=attempt.error,
+        reclaim_seconds=attempt.reclaim_seconds,
+        usage=UsageRecord(
+            attempt.input_tokens,
+            attempt.output_tokens,
+            attempt.compute_seconds,
+            float(attempt.cost_usd),
+        ),
+    )
