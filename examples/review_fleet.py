@@ -196,7 +196,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--queue", default="reviews")
     parser.add_argument(
-        "--ttl", type=float, default=5.0, metavar="SECONDS", help="lease (default 5, the shortest)"
+        "--ttl", type=int, default=5, metavar="SECONDS", help="lease (default 5, the shortest)"
     )
     parser.add_argument(
         "--pace",

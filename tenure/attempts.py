@@ -53,7 +53,7 @@ class Hint:
 class AttemptCalls:
     """Each method is one logical call on behalf of one owner in one queue."""
 
-    def __init__(self, transport: Transport, *, queue: str, owner: str, ttl_seconds: float) -> None:
+    def __init__(self, transport: Transport, *, queue: str, owner: str, ttl_seconds: int) -> None:
         self._transport = transport
         self._queue = queue
         self._lane = f"queues/{quote(queue, safe='')}"
@@ -238,6 +238,10 @@ def refusal(item: Item) -> Problem:
 def inline(result: Json) -> bytes:
     """A result's canonical bytes; NotEncodable where it is no JSON, or too large to travel in a body."""
     text = canonical(result)
+    if isinstance(result, dict) and list(result) == ["blob"] and isinstance(result["blob"], str):
+        raise NotEncodable(
+            'an object with only a "blob" names a blob; return what claim.put_blob() gave'
+        )
     if len(text) > LARGEST_INLINE_BYTES:
         raise NotEncodable(
             f"{len(text)} bytes do not fit into a request; stream them with claim.put_blob() and return what it gives"

@@ -237,8 +237,9 @@ _BY_OUTCOME: dict[str, type[Problem]] = {
     "ALREADY_COMMITTED": AlreadyCommitted,
     "LEASE_LIMIT": LeaseLimit,
     "IDEMPOTENCY_CONFLICT": IdempotencyConflict,
-    "INVALID_INPUT": InvalidInput,
-    "FENCE_MISSING": FenceMissing,
+    "INVALID": InvalidInput,
+    "FORBIDDEN": Forbidden,
+    "NOT_FOUND": NotFound,
     "WRONG_POOL": WrongPool,
 }
 

@@ -30,7 +30,7 @@ from tenure.transport import Retried, Transport
 log = logging.getLogger("tenure")
 
 #: The shortest lease that a coordinator grants (contract 4).
-SHORTEST_TTL_SECONDS = 5.0
+SHORTEST_TTL_SECONDS = 5
 LARGEST_CONCURRENCY = LARGEST_BATCH
 #: After the grace time, results that are already on their way get this much longer.
 LAST_COMMIT_SECONDS = 3.0
@@ -57,16 +57,16 @@ class Worker:
         *,
         owner: str | None = None,
         concurrency: int = 1,
-        ttl_seconds: float = 30.0,
+        ttl_seconds: int = 30,
         grace_seconds: float = 20.0,
         timeout_seconds: float = 15.0,
         observer: Observer | None = None,
     ) -> None:
         if not 1 <= concurrency <= LARGEST_CONCURRENCY:
             raise ValueError(f"concurrency must be 1 to {LARGEST_CONCURRENCY}, not {concurrency}")
-        if not SHORTEST_TTL_SECONDS <= ttl_seconds < math.inf:
+        if ttl_seconds < SHORTEST_TTL_SECONDS:
             raise ValueError(
-                f"ttl_seconds must be at least {SHORTEST_TTL_SECONDS:g}, not {ttl_seconds}"
+                f"ttl_seconds must be at least {SHORTEST_TTL_SECONDS}, not {ttl_seconds}"
             )
         if not 0 <= grace_seconds < math.inf:
             raise ValueError(f"grace_seconds must not be negative, not {grace_seconds}")

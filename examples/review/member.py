@@ -114,7 +114,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.review.member", description=__doc__)
     parser.add_argument("--name", required=True)
     parser.add_argument("--queue", default="reviews")
-    parser.add_argument("--ttl", type=float, default=5.0, help="seconds of lease")
+    parser.add_argument("--ttl", type=int, default=5, help="seconds of lease")
     parser.add_argument(
         "--pace", type=float, default=0.2, help="seconds that each analysis is stretched by"
     )

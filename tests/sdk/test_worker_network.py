@@ -1,0 +1,279 @@
+"""A worker on an unkind network: what it repeats, what it counts, and whom a refusal hits."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure import Claim, Happening, Report, Worker
+from tests.sdk.lane import Lane, grant
+from tests.sdk.scripted import Lost, Reply, Seen, problem, scripted
+
+
+def _worker(url: str, **options: Any) -> Worker:
+    return Worker(url, "token", "q", ttl_seconds=5, **options)
+
+
+class Once:
+    """Spoils the first request of a kind."""
+
+    def __init__(self, ending: str, with_: Reply | Lost) -> None:
+        self._ending = ending
+        self._left = [with_]
+
+    def __call__(self, seen: Seen) -> Reply | Lost | None:
+        return self._left.pop() if seen.path.endswith(self._ending) and self._left else None
+
+
+def test_a_claim_whose_answer_was_lost_is_sent_again_as_it_was_and_its_grants_are_found() -> None:
+    handled: list[str] = []
+    lane = Lane(grant(1), spoil=Once("/claims", Lost()))
+    with scripted(lane) as server:
+        worker = _worker(server.url)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> dict[str, str]:
+            handled.append(claim.task_id)
+            return {}
+
+        counts = worker.run(until_empty=True)
+    first, second, *later = server.requests("POST", "/claims")
+    assert first.key == second.key
+    assert first.body == second.body
+    assert all(seen.key != first.key for seen in later)
+    assert handled == ["task-1"]
+    assert counts["committed"] == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_sent_again_byte_for_byte_and_counted() -> None:
+    lane = Lane(grant(1), spoil=Once("/commits", Lost()))
+    with scripted(lane) as server:
+        worker = _worker(server.url)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> dict[str, Any]:
+            return {"sum": 0.1 + 0.2, "name": "\U0001f600"}
+
+        counts = worker.run(until_empty=True)
+    first, second = server.requests("POST", "/commits")
+    assert first.body == second.body
+    assert counts["committed"] == 1
+    assert counts["retries"] == 1
+
+
+def test_a_deadline_is_counted_from_before_the_request_was_sent() -> None:
+    left: list[float] = []
+
+    def slow_claim(seen: Seen) -> Reply | None:
+        if not seen.path.endswith("/claims") or left:
+            return None
+        return Reply(
+            200, {"scheduler_epoch": 1, "claims": [grant(1, lease_seconds=5)]}, delay_seconds=1.0
+        )
+
+    with scripted(Lane(spoil=slow_claim)) as server:
+        worker = _worker(server.url)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> None:
+            left.append(claim.remaining())
+
+        worker.run(until_empty=True)
+    assert left[0] <= 4.0
+
+
+def test_all_leases_of_a_process_are_renewed_in_one_call_and_a_refusal_hits_its_own_claim_alone() -> (
+    None
+):
+    lane = Lane(grant(1), grant(2), grant(3))
+    lane.fenced.add("attempt-2")
+    outcomes: dict[str, str] = {}
+    lost = threading.Event()
+    with scripted(lane) as server:
+        worker = _worker(server.url, concurrency=3)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> None:
+            try:
+                while not lost.wait(0.05):
+                    claim.check()
+                claim.check()
+            except tenure.Fenced as refused:
+                outcomes[claim.task_id] = str(refused.reason)
+                lost.set()
+                raise
+            outcomes[claim.task_id] = "still mine"
+
+        counts = worker.run(until_empty=True)
+    assert outcomes == {
+        "task-1": "still mine",
+        "task-2": "STALE_GENERATION",
+        "task-3": "still mine",
+    }
+    [renewal] = server.requests("POST", "/renewals")
+    assert len(renewal.json["renewals"]) == 3
+    assert counts["refused.renew.FENCED"] == 1
+    assert counts["committed"] == 2
+
+
+def test_a_renewal_that_got_no_answer_is_tried_again_long_before_the_lease_is_over() -> None:
+    lane = Lane(grant(1), spoil=Once("/renewals", Reply(502, {})))
+    with scripted(lane) as server:
+        worker = _worker(server.url)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> float:
+            while len(server.requests("POST", "/renewals")) < 2:
+                assert claim.remaining() > 0
+                threading.Event().wait(0.02)
+            return claim.remaining()
+
+        counts = worker.run(until_empty=True)
+    assert counts["renewals_unanswered"] == 1
+    assert counts["committed"] == 1
+
+
+def test_results_that_are_ready_at_once_are_committed_in_one_call() -> None:
+    release = threading.Event()
+    together = threading.Barrier(4)
+
+    def hold_first_commit(seen: Seen) -> None:
+        if seen.path.endswith("/commits") and len(server.requests("POST", "/commits")) == 1:
+            release.wait()
+
+    lane = Lane(*(grant(number) for number in range(5)), spoil=hold_first_commit)
+    with scripted(lane) as server:
+        worker = _worker(server.url, concurrency=5)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> int:
+            number: int = claim.input["number"]
+            if number:
+                while not server.requests("POST", "/commits"):
+                    threading.Event().wait(0.01)
+                if together.wait() == 0:
+                    threading.Timer(0.3, release.set).start()
+            return number
+
+        counts = worker.run(until_empty=True)
+    sizes = [len(seen.json["commits"]) for seen in server.requests("POST", "/commits")]
+    assert sizes == [1, 4]
+    assert counts["committed"] == 5
+
+
+def test_a_server_that_cannot_let_us_wait_is_not_asked_earlier_than_it_said() -> None:
+    with scripted(Lane()) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: None)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        while len(server.requests("POST", "/claims")) < 3:
+            threading.Event().wait(0.02)
+        worker.stop()
+        thread.join()
+    claims = server.requests("POST", "/claims")
+    assert claims[2].at - claims[1].at >= 1.0
+
+
+@pytest.mark.parametrize(
+    ("refused", "kind"),
+    [
+        (problem(401), tenure.Unauthorized),
+        (problem(403, "FORBIDDEN"), tenure.Forbidden),
+        (problem(404, "NOT_FOUND"), tenure.NotFound),
+        (problem(422, "INVALID"), tenure.InvalidInput),
+    ],
+)
+def test_a_refusal_that_will_never_pass_ends_the_worker(
+    refused: Reply, kind: type[Exception]
+) -> None:
+    with scripted(Lane(spoil=Once("/claims", refused))) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: None)
+        with pytest.raises(kind):
+            worker.run()
+    assert len(server.requests("POST", "/claims")) == 1
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        problem(503, "INTAKE_STOPPED", retry_after=0),
+        problem(403, "WRONG_POOL"),
+        problem(500),
+        Reply(503, {}),
+        Lost(),
+    ],
+)
+def test_what_can_pass_is_waited_for_and_told_once(passing: Reply | Lost) -> None:
+    told: list[Happening] = []
+    with scripted(Lane(grant(1), spoil=Once("/claims", passing))) as server:
+        worker = _worker(server.url, observer=lambda report: told.append(report.what))
+        worker.handler("work")(lambda claim: None)
+        counts = worker.run(until_empty=True)
+    assert counts["committed"] == 1
+    assert told == ["waiting", "resumed", "claimed", "committed"]
+
+
+def test_a_raised_epoch_is_followed_and_a_lower_one_never() -> None:
+    def stale(seen: Seen) -> Reply | None:
+        if not seen.path.endswith("/claims"):
+            return None
+        match seen.json["scheduler_epoch"]:
+            case 1:
+                return problem(409, "FENCED", reason="STALE_EPOCH", current={"scheduler_epoch": 4})
+            case 4 if not lowered:
+                lowered.append(True)
+                return problem(409, "FENCED", reason="AHEAD", current={"scheduler_epoch": 2})
+        return None
+
+    lowered: list[bool] = []
+    with scripted(Lane(spoil=stale)) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: None)
+        worker.run(until_empty=True)
+    epochs = [seen.json["scheduler_epoch"] for seen in server.requests("POST", "/claims")]
+    assert epochs == [1, 4, 4]
+
+
+def test_an_observer_that_fails_disturbs_no_claim(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(report: Report) -> None:
+        raise RuntimeError("the display is gone")
+
+    with scripted(Lane(grant(1))) as server:
+        worker = _worker(server.url, observer=broken)
+        worker.handler("work")(lambda claim: None)
+        assert worker.run(until_empty=True)["committed"] == 1
+    assert "the observer failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "result",
+    [float("nan"), {"when": object()}, "x" * 1_000_000, {"blob": "a name of no blob of ours"}],
+    ids=["not a number", "not JSON", "too large", "a blob by hand"],
+)
+def test_a_result_that_cannot_travel_fails_its_own_task_with_the_reason(result: Any) -> None:
+    with scripted(Lane(grant(1))) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: result)
+        counts = worker.run(until_empty=True)
+    [failed] = server.requests("POST", "/fail")
+    assert failed.json["error"]["type"] == "tenure.errors.NotEncodable"
+    assert failed.json["retryable"] is False
+    assert counts["failed"] == 1
+
+
+def test_a_worker_says_at_once_what_is_wrong_with_its_settings() -> None:
+    with pytest.raises(ValueError, match="concurrency"):
+        Worker("http://127.0.0.1", "t", "q", concurrency=0)
+    with pytest.raises(ValueError, match="ttl_seconds"):
+        Worker("http://127.0.0.1", "t", "q", ttl_seconds=4)
+    worker = Worker("http://127.0.0.1", "t", "q")
+    with pytest.raises(ValueError, match="no handler"):
+        worker.run()
+    worker.handler("work")(lambda claim: None)
+    with pytest.raises(ValueError, match="already"):
+        worker.handler("work")(lambda claim: None)
