@@ -26,6 +26,7 @@ from coordinator.site.postgres import Postgres
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
 DATABASE_RESTARTS = 5
+RESTART_PAUSE_SECONDS = 0.2  # for each start so far
 
 Say = Callable[[str], None]
 
@@ -185,6 +186,7 @@ class Launch:
         if child.may_restart():
             last = words.splitlines()[-1].strip() if words else "no message"
             self.say(f"The {child.plan.name} process died ({ended}: {last}); starting it again.")
+            time.sleep(RESTART_PAUSE_SECONDS * len(child.starts))
             child.start()
             return
         message = f"The {child.plan.name} process keeps dying ({ended}).\n{words}".rstrip()

@@ -15,6 +15,8 @@ from typing import Any
 
 import psycopg
 
+from coordinator.site.claimed import StateFolder
+
 MINIMUM_SERVER = 150_000
 CONNECT_SECONDS = 5
 MIGRATION_LOCK = (0x7E14, 1)  # advisory; the classes of contract 4's gates are other numbers
@@ -52,7 +54,6 @@ def prepare(*, demo: bool) -> dict[str, str]:
     from django.core.management import call_command
 
     from coordinator.site.broker import OWN_BROKER_URL, install_queues
-    from coordinator.site.claimed import StateFolder
 
     django.setup()
     with _turn() as turn:
@@ -97,7 +98,7 @@ def _first_line(error: Exception) -> str:
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
-def _see_to_operator(state: Any) -> str:
+def _see_to_operator(state: StateFolder) -> str:
     """How to sign in. The first start makes `admin` with a random password, kept in the state folder."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
@@ -116,7 +117,7 @@ def _see_to_operator(state: Any) -> str:
     return f"sign in as {OPERATOR} with the password you chose (`manage.py changepassword {OPERATOR}` sets a new one)"
 
 
-def _see_to_demo(state: Any) -> str:
+def _see_to_demo(state: StateFolder) -> str:
     """The token of the example fleet; pool and queue with it. A token that was lost or revoked is replaced."""
     from coordinator.actors import system
     from coordinator.services import credentials, queues
@@ -137,7 +138,7 @@ def _see_to_demo(state: Any) -> str:
         actor=actor,
     )
     state.keep(kept.name, token)
-    return str(token)
+    return token
 
 
 if __name__ == "__main__":

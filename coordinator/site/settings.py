@@ -104,6 +104,7 @@ BLOB_STORAGE = environment.text(
     "TENURE_BLOB_STORAGE", "django.core.files.storage.FileSystemStorage"
 )
 BLOB_OPTIONS = environment.mapping("TENURE_BLOB_STORAGE_OPTIONS")
+MAX_BLOB_BYTES = environment.number("TENURE_MAX_BLOB_BYTES", 1024**3, minimum=1)
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",

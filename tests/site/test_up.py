@@ -1,0 +1,182 @@
+"""`manage.py up`: one command starts everything, Ctrl-C stops all of it, and a crash of any part is survived."""
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from tests.site.launching import Up, free_port, manage
+from tests.site.waiting import until
+
+SIGN_IN = re.compile(r"is running at (\S+) - sign in as (\S+) with the password (\S+)")
+
+
+@pytest.fixture
+def up(state: Path) -> Iterator[Up]:
+    running = Up(state / "var").until_running()
+    yield running
+    running.stop(signal.SIGTERM)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/admin/login/", timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def signs_in(url: str, name: str, password: str) -> bool:
+    with httpx.Client(base_url=url) as browser:
+        page = browser.get("/admin/login/")
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+        assert found is not None
+        form = {"username": name, "password": password, "csrfmiddlewaretoken": found[1], "next": "/admin/"}
+        return browser.post("/admin/login/", data=form).status_code == 302
+
+
+def mend_of(message: str) -> str:
+    """A refusal is one message: no traceback, nothing else."""
+    assert "Traceback" not in message
+    assert len(message.strip().splitlines()) == 1, message
+    return message.strip()
+
+
+def test_it_says_where_it_runs_and_how_to_sign_in_and_that_is_true(up: Up) -> None:
+    told = SIGN_IN.search(up.told())
+    assert told is not None
+    assert told[1] == up.url
+    assert signs_in(up.url, told[2], told[3])
+    assert not signs_in(up.url, told[2], "another password")
+    kept = up.state / "admin_password"
+    assert kept.read_text().strip() == told[3]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert manage("doctor", TENURE_STATE=str(up.state)).returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_all_that_it_started_and_goes_on_with_the_same_data(
+    state: Path, number: signal.Signals
+) -> None:
+    first = Up(state / "var").until_running()
+    assert {"granian", "worker", "beat", "postgres"} <= {
+        word
+        for words in first.processes().values()
+        for word in ("granian", "worker", "beat", "postgres")
+        if f" {word} " in words or f"/{word} " in words
+    }
+    assert first.stop(number) == 0
+    assert first.processes() == {}
+    assert first.told().strip().endswith("Stopped.")
+    again = Up(state / "var", port=first.port).until_running()
+    assert SIGN_IN.search(again.told()) is not None
+    assert again.told().splitlines()[0] == first.told().splitlines()[0]
+    assert again.stop() == 0
+
+
+def test_a_signal_while_it_is_still_starting_leaves_nothing(state: Path) -> None:
+    starting = Up(state / "var")
+    until(lambda: any("postgres -D" in words for words in starting.processes().values()), "the database")
+    assert starting.stop() == 0
+    assert starting.processes() == {}
+
+
+def test_killed_outright_it_takes_its_children_along_and_the_next_one_starts(state: Path) -> None:
+    first = Up(state / "var").until_running()
+    first.stop(signal.SIGKILL)
+    again = Up(state / "var", port=first.port).until_running()
+    assert answers(again.url)
+    assert sum("manage.py up" in words for words in again.processes().values()) == 1
+    assert again.stop() == 0
+    until(lambda: not again.processes(), "everything to be gone")
+
+
+@pytest.mark.parametrize("victim", ["granian", "celery.__main__|celery -A coordinator.site.celery worker", "beat", "postgres"])
+def test_a_part_that_is_killed_comes_back(up: Up, victim: str) -> None:
+    word = victim.split("|")[-1]
+    word = {"beat": "--schedule", "postgres": "postgres -D"}.get(word, word)
+    killed = up.pid_of(word)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: "starting it again" in up.told(), f"{victim} to be missed")
+    until(lambda: any(word in words for pid, words in up.processes().items() if pid != killed), victim)
+    until(lambda: answers(up.url), "the web server to answer")
+    assert not up.has_ended()
+
+
+def test_a_second_one_on_the_same_state_folder_is_refused(up: Up) -> None:
+    refused = manage("up", "--state", str(up.state), "--port", str(free_port()), "--no-demo")
+    assert refused.returncode == 1
+    assert re.search(r"already runs.*\(process \d+\).*--state", mend_of(refused.stderr))
+    assert answers(up.url)
+
+
+def test_two_state_folders_run_side_by_side(up: Up, state: Path) -> None:
+    other = Up(state / "other").until_running()
+    assert answers(up.url)
+    assert answers(other.url)
+    assert other.stop() == 0
+    assert answers(up.url)
+
+
+def test_a_port_in_use_is_refused_by_number(state: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        refused = manage("up", "--state", str(state / "var"), "--port", str(port))
+    assert refused.returncode == 1
+    assert re.search(rf"Port {port} on 127.0.0.1 is in use.*--port", mend_of(refused.stderr))
+    assert not (state / "var" / "postgres").exists()
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    assert manage("up", "--port", port).returncode != 0
+
+
+def test_a_half_initialised_database_is_refused_with_the_mend(state: Path) -> None:
+    (state / "var" / "postgres" / "data").mkdir(parents=True)
+    refused = manage("up", "--state", str(state / "var"), "--port", str(free_port()))
+    assert refused.returncode == 1
+    assert re.search("not a complete database folder.*move it away", mend_of(refused.stderr))
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("postgresql://someone@127.0.0.1:1/nothing", "cannot be reached.*correct DATABASE_URL"),
+        ("sqlite:///db.sqlite3", "not PostgreSQL"),
+        ("nonsense", "not a database address"),
+        ("postgresql://someone@127.0.0.1:5432/", "no database name"),
+    ],
+)
+def test_a_wrong_database_url_is_refused_with_the_mend(state: Path, url: str, complaint: str) -> None:
+    refused = manage(
+        "up", "--state", str(state / "var"), "--port", str(free_port()), DATABASE_URL=url
+    )
+    assert refused.returncode == 1
+    assert re.search(complaint, mend_of(refused.stderr))
+
+
+def test_a_password_in_a_wrong_database_url_is_not_shown(state: Path) -> None:
+    url = "postgresql://someone:tell-nobody@127.0.0.1:1/nothing"
+    refused = manage("up", "--state", str(state / "var"), "--port", str(free_port()), DATABASE_URL=url)
+    assert refused.returncode == 1
+    assert "tell-nobody" not in refused.stdout + refused.stderr
+
+
+def test_it_works_on_a_database_that_is_already_there(up: Up, state: Path) -> None:
+    database = (up.state / "database_url").read_text().strip()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE elsewhere")
+    outside = database.rsplit("/", 1)[0] + "/elsewhere"
+    guest = Up(state / "guest", DATABASE_URL=outside).until_running()
+    assert answers(guest.url)
+    assert guest.stop() == 0
+    assert not (state / "guest" / "postgres").exists()
+    assert answers(up.url)
