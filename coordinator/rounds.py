@@ -5,19 +5,17 @@ one sees what an earlier one waited for. That is what contract 4 asks of the gat
 and the clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
-import psycopg
 from django.db import connection
 from django.db.models import QuerySet
 
+from coordinator import pipeline
+from coordinator.pipeline import Statement
 
-class Statement(NamedTuple):
-    sql: str
-    params: Sequence[Any] = ()
-
+__all__ = ["LockStatement", "Statement", "name_point", "run_round", "sent"]
 
 #: Tests put a list here to see which statements a service sends.
 sent: ContextVar[list[list[str]] | None] = ContextVar("sent", default=None)
@@ -31,14 +29,8 @@ def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
     if log is not None:
         log.append([statement.sql for statement in statements])
     connection.ensure_connection()
-    raw: psycopg.Connection[Any] = connection.connection
-    cursors = []
-    with connection.wrap_database_errors, raw.pipeline():
-        for statement in statements:
-            cursor: psycopg.Cursor[Any] = psycopg.Cursor(raw)
-            cursor.execute(statement.sql, statement.params, prepare=True)
-            cursors.append(cursor)
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    with connection.wrap_database_errors:
+        return pipeline.run(connection.connection, statements)
 
 
 def name_point(point: str) -> Statement:

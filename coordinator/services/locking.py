@@ -36,10 +36,7 @@ _QUEUE_COLUMNS: Final = (
     " q.default_ttl_seconds, q.max_ttl_seconds, q.max_lease_seconds, q.retry_backoff_seconds,"
     " q.retry_backoff_max_seconds FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
 )
-_QUEUES_OF_TASKS: Final = (  # noqa: S608 (constants of ours)
-    _QUEUE_COLUMNS
-    + " WHERE q.id IN (SELECT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]))"
-)
+_OF_TASKS: Final = " WHERE q.id IN (SELECT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]))"
 _ATTEMPTS: Final = f"SELECT {', '.join(AttemptRow._fields)} FROM coordinator_attempt WHERE attempt_id = ANY(%s::uuid[])"  # noqa: S608
 
 
@@ -77,7 +74,7 @@ def read_queue(queue_id: int) -> Statement:
 
 
 def read_queues_of_tasks(task_ids: Sequence[UUID]) -> Statement:
-    return Statement(_QUEUES_OF_TASKS, (list(task_ids),))
+    return Statement(_QUEUE_COLUMNS + _OF_TASKS, (list(task_ids),))
 
 
 def read_attempts(attempt_ids: Sequence[UUID]) -> Statement:
