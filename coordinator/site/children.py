@@ -41,6 +41,7 @@ class Child:
     plan: Plan
     process: subprocess.Popen[bytes] | None = None
     starts: deque[float] = field(default_factory=deque)
+    asked: bool = False
 
     def start(self) -> None:
         self.starts.append(time.monotonic())
@@ -82,9 +83,11 @@ class Child:
         return self.process.wait()
 
     def ask_to_stop(self) -> None:
-        if not self.has_exited():
+        """SIGTERM, once: some take a second one for impatience."""
+        if not self.asked and not self.has_exited():
             assert self.process is not None
             self.process.send_signal(signal.SIGTERM)
+        self.asked = True
 
     def stop(self, *, hurry: Callable[[], bool]) -> None:
         """SIGTERM, wait for the grace time (or until `hurry`), then end the whole group."""

@@ -196,9 +196,17 @@ class Launch:
         self.children.remove(child)
 
     def _stop_all(self) -> None:
-        """In the reverse order of starting; PostgreSQL last. A second signal cuts the waiting short."""
-        for child in reversed(self.children):
-            child.stop(hurry=lambda: self.stops_asked > 1)
+        """The fleet first, while there is still a server to hand its leases back to; PostgreSQL last.
+
+        A second signal cuts the waiting short.
+        """
+        fleet = [child for child in self.children if not child.plan.needed]
+        servers = [child for child in reversed(self.children) if child.plan.needed]
+        for group in (fleet, servers):
+            for child in group:
+                child.ask_to_stop()
+            for child in group:
+                child.stop(hurry=lambda: self.stops_asked > 1)
         if self.database is not None:
             self.database.stop()
         if self.stops_asked:

@@ -3,14 +3,23 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 
-@pytest.fixture
-def state() -> Iterator[Path]:
+@contextmanager
+def state_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tn-"))
     folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    with state_folder() as folder:
+        yield folder

@@ -87,7 +87,9 @@ class Up:
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                words = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
                 around = (folder / "environ").read_bytes()
             except OSError:
                 continue

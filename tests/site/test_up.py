@@ -11,17 +11,24 @@ import httpx
 import psycopg
 import pytest
 
+from tests.site.conftest import state_folder
 from tests.site.launching import Up, free_port, manage
 from tests.site.waiting import until
 
 SIGN_IN = re.compile(r"is running at (\S+) - sign in as (\S+) with the password (\S+)")
 
 
-@pytest.fixture
-def up(state: Path) -> Iterator[Up]:
-    running = Up(state / "var").until_running()
-    yield running
-    running.stop(signal.SIGTERM)
+# One process of the test run keeps the shared `up`.
+pytestmark = pytest.mark.xdist_group("up")
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    """Shared: whatever a test does to it, it must still run afterwards."""
+    with state_folder() as folder:
+        running = Up(folder / "var").until_running()
+        yield running
+        assert running.stop(signal.SIGTERM) == 0, running.told()
 
 
 def answers(url: str) -> bool:
@@ -36,7 +43,12 @@ def signs_in(url: str, name: str, password: str) -> bool:
         page = browser.get("/admin/login/")
         found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
         assert found is not None
-        form = {"username": name, "password": password, "csrfmiddlewaretoken": found[1], "next": "/admin/"}
+        form = {
+            "username": name,
+            "password": password,
+            "csrfmiddlewaretoken": found[1],
+            "next": "/admin/",
+        }
         return browser.post("/admin/login/", data=form).status_code == 302
 
 
@@ -81,7 +93,10 @@ def test_it_stops_all_that_it_started_and_goes_on_with_the_same_data(
 
 def test_a_signal_while_it_is_still_starting_leaves_nothing(state: Path) -> None:
     starting = Up(state / "var")
-    until(lambda: any("postgres -D" in words for words in starting.processes().values()), "the database")
+    until(
+        lambda: any("postgres -D" in words for words in starting.processes().values()),
+        "the database",
+    )
     assert starting.stop() == 0
     assert starting.processes() == {}
 
@@ -96,14 +111,22 @@ def test_killed_outright_it_takes_its_children_along_and_the_next_one_starts(sta
     until(lambda: not again.processes(), "everything to be gone")
 
 
-@pytest.mark.parametrize("victim", ["granian", "celery.__main__|celery -A coordinator.site.celery worker", "beat", "postgres"])
-def test_a_part_that_is_killed_comes_back(up: Up, victim: str) -> None:
-    word = victim.split("|")[-1]
-    word = {"beat": "--schedule", "postgres": "postgres -D"}.get(word, word)
-    killed = up.pid_of(word)
+@pytest.mark.parametrize(
+    ("victim", "word"),
+    [
+        ("web", " -m granian "),
+        ("worker", "coordinator.site.celery worker"),
+        ("beat", " --schedule "),
+        ("database", "bin/postgres -D"),
+    ],
+)
+def test_a_part_that_is_killed_comes_back(up: Up, victim: str, word: str) -> None:
+    killed, told = up.pid_of(word), len(up.told())
     os.kill(killed, signal.SIGKILL)
-    until(lambda: "starting it again" in up.told(), f"{victim} to be missed")
-    until(lambda: any(word in words for pid, words in up.processes().items() if pid != killed), victim)
+    until(lambda: "starting it again" in up.told()[told:], f"{victim} to be missed")
+    until(
+        lambda: any(word in words for pid, words in up.processes().items() if pid != killed), victim
+    )
     until(lambda: answers(up.url), "the web server to answer")
     assert not up.has_ended()
 
@@ -155,7 +178,9 @@ def test_a_half_initialised_database_is_refused_with_the_mend(state: Path) -> No
         ("postgresql://someone@127.0.0.1:5432/", "no database name"),
     ],
 )
-def test_a_wrong_database_url_is_refused_with_the_mend(state: Path, url: str, complaint: str) -> None:
+def test_a_wrong_database_url_is_refused_with_the_mend(
+    state: Path, url: str, complaint: str
+) -> None:
     refused = manage(
         "up", "--state", str(state / "var"), "--port", str(free_port()), DATABASE_URL=url
     )
@@ -165,7 +190,9 @@ def test_a_wrong_database_url_is_refused_with_the_mend(state: Path, url: str, co
 
 def test_a_password_in_a_wrong_database_url_is_not_shown(state: Path) -> None:
     url = "postgresql://someone:tell-nobody@127.0.0.1:1/nothing"
-    refused = manage("up", "--state", str(state / "var"), "--port", str(free_port()), DATABASE_URL=url)
+    refused = manage(
+        "up", "--state", str(state / "var"), "--port", str(free_port()), DATABASE_URL=url
+    )
     assert refused.returncode == 1
     assert "tell-nobody" not in refused.stdout + refused.stderr
 
