@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import quote
 
+from tenure.blobs import fetch_blob
 from tenure.canonical import canonical, digest
 from tenure.claim import Blob, Claim, Staged
 from tenure.decoding import decode
 from tenure.errors import NotEncodable, Problem, UnexpectedAnswer, problem_from
-from tenure.records import Grant, Json, Queue
+from tenure.records import Grant, Json, Parent, Queue
 from tenure.retrying import ONCE, Repeat, RetryPolicy
 from tenure.transport import Answer, Call, Transport, json_bytes
 
@@ -203,6 +204,15 @@ class AttemptCalls:
             repeat=Repeat.BY_NATURE,
         )
         return decode(Blob, _object(self._transport.send(call)), name=name)
+
+    def fetch_parent(self, parent: Parent, into: IO[bytes]) -> None:
+        """Write the blob that is a parent's result into a file."""
+        where = parent.result
+        if not isinstance(where, Mapping) or not {"blob", "attempt_id"} <= where.keys():
+            raise ValueError("this parent's result is no blob; it is in `result`")
+        fetch_blob(
+            self._transport, where["attempt_id"], where["blob"], into, digest=parent.result_digest
+        )
 
     def _attempt(self, claim: Claim, verb: str) -> str:
         return f"attempts/{claim.attempt_id}/{verb}"

@@ -163,6 +163,10 @@ class Claim:
         """Stream bytes of any size into the attempt's area, under a name that is written once."""
         return self._calls.put_blob(self, name, stream)
 
+    def fetch_parent(self, node_id: str, into: IO[bytes]) -> None:
+        """Write a parent's result into a file, where a blob holds it; its digest is checked."""
+        self._calls.fetch_parent(self.parents[node_id], into)
+
     def memory(self, namespace: str, key: str, value: Json, *, expected_version: int) -> None:
         """Write a key of shared memory with the commit, all or nothing; 0 expects that it was never written.
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
+from tenure.blobs import fetch_blob
 from tenure.decoding import decode
 from tenure.errors import UnexpectedAnswer
 from tenure.records import (
@@ -34,6 +35,8 @@ Record = TypeVar("Record")
 
 #: Pages that one listing walks at most; a listing that needs more wants a filter.
 MOST_PAGES = 10_000
+#: Rows of one page.
+LARGEST_PAGE = "200"
 
 
 class Client:
@@ -145,6 +148,10 @@ class Client:
         """Every result that attempts of this task put forward, the canonical one among them."""
         return tuple(self._pages(f"tasks/{_part(task_id)}/candidates", {}, Candidate))
 
+    def fetch_blob(self, attempt_id: str, name: str, into: IO[bytes]) -> str:
+        """Write the bytes of a blob into a file; their digest."""
+        return fetch_blob(self._transport, attempt_id, name, into, digest=None)
+
     def lineage(self, run_id: str) -> Mapping[str, Json]:
         """Which commits each commit of a run was made from (contract 11)."""
         return _object(self._get(f"runs/{_part(run_id)}/lineage"))
@@ -228,7 +235,7 @@ class Client:
         return (decode(kind, row) for row in self._raw_pages(path, filters))
 
     def _raw_pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        params = dict(filters)
+        params = {"limit": LARGEST_PAGE, **filters}
         for _ in range(MOST_PAGES):
             page = _object(self._get(path, params))
             yield from page.get("results", ())

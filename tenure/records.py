@@ -28,7 +28,7 @@ class Fence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parent:
-    """The canonical result of a node that this one depends on. `result` is `{"blob": name}` where a blob holds it."""
+    """The canonical result of a node that this one depends on. Where a blob holds it, `result` says which."""
 
     result_commit_id: str
     result_digest: str

@@ -35,6 +35,9 @@ class Call:
     content: bytes | None = None
     stream: IO[bytes] | None = None
     stream_start: int = 0
+    #: Where the answer's bytes go, instead of into memory.
+    into: IO[bytes] | None = None
+    into_start: int = 0
     params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -157,7 +160,7 @@ class Transport:
         sent_at = time.monotonic()
         self._count("requests")
         try:
-            response = self._http.request(
+            request = self._http.build_request(
                 call.method,
                 call.path,
                 content=call.stream if call.stream is not None else call.content,
@@ -165,6 +168,9 @@ class Transport:
                 headers=dict(call.headers),
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds,
             )
+            response = self._http.send(request, stream=call.into is not None)
+            if call.into is not None:
+                _receive(response, call.into)
         except httpx.TransportError as error:
             return _NoAnswer(
                 cause=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -189,7 +195,7 @@ class Transport:
         if not response.is_success:
             raise UnexpectedAnswer(stranger(call.method, call.path, response))
         body = None
-        if response.content:
+        if call.into is None and response.content:
             try:
                 body = response.json()
             except ValueError as error:
@@ -225,13 +231,28 @@ def json_bytes(body: Any) -> bytes:
 
 
 def _rewound(call: Call) -> bool:
-    """Whether the body can be sent again: a stream only when it can be read from its start."""
-    if call.stream is None:
-        return True
-    if not call.stream.seekable():
-        return False
-    call.stream.seek(call.stream_start)
+    """Whether it can be done again: a stream only when it can be read, or written, from its start."""
+    for stream, start in ((call.stream, call.stream_start), (call.into, call.into_start)):
+        if stream is None:
+            continue
+        if not stream.seekable():
+            return False
+        stream.seek(start)
+        if stream is call.into:
+            stream.truncate()
     return True
+
+
+def _receive(response: httpx.Response, into: IO[bytes]) -> None:
+    """A positive answer's bytes as they come; a refusal is read whole, it is small."""
+    try:
+        if response.is_success:
+            for chunk in response.iter_bytes():
+                into.write(chunk)
+        else:
+            response.read()
+    finally:
+        response.close()
 
 
 def _unanswered(call: Call, cause: str, tries: int) -> str:

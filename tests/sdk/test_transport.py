@@ -203,7 +203,7 @@ def test_pages_are_followed_on_our_own_address_only() -> None:
         with Client(server.url, TOKEN) as client:
             assert [task.task_id for task in client.tasks(queue="q")] == ["t1", "t2"]
     assert [seen.path for seen in server.seen] == [
-        "/api/v1/tasks?queue=q",
+        "/api/v1/tasks?limit=200&queue=q",
         "/api/v1/tasks?cursor=abc&queue=q",
     ]
 
