@@ -32,25 +32,28 @@ def run_gate(run_id: int, *, exclusive: bool = False) -> Statement:
 
 
 def _gate(gate: GateClass, row_id: int, *, exclusive: bool) -> Statement:
-    function = "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
-    return Statement(f"SELECT {function}({int(gate)}, %s::int)", (row_id,))
+    return Statement(f"SELECT {_function(exclusive=exclusive)}({int(gate)}, %s::int)", (row_id,))
+
+
+def _function(*, exclusive: bool) -> str:
+    return "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
 
 
 # A task never changes its queue or run, so that they may be looked up before any lock.
 _GATES_OF_TASKS: Final = (
-    "SELECT pg_advisory_xact_lock_shared(%s::int, id) FROM ("
+    "SELECT {function}(%s::int, id) FROM ("
     "SELECT DISTINCT {column} AS id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]) ORDER BY 1) gates"
 )
 
 
 def queue_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
-    return Statement(
-        _GATES_OF_TASKS.format(column="queue_id"), (int(GateClass.QUEUE), list(task_ids))
-    )
+    sql = _GATES_OF_TASKS.format(function=_function(exclusive=False), column="queue_id")
+    return Statement(sql, (int(GateClass.QUEUE), list(task_ids)))
 
 
-def run_gates_of_tasks(task_ids: Sequence[UUID]) -> Statement:
-    return Statement(_GATES_OF_TASKS.format(column="run_id"), (int(GateClass.RUN), list(task_ids)))
+def run_gates_of_tasks(task_ids: Sequence[UUID], *, exclusive: bool = False) -> Statement:
+    sql = _GATES_OF_TASKS.format(function=_function(exclusive=exclusive), column="run_id")
+    return Statement(sql, (int(GateClass.RUN), list(task_ids)))
 
 
 def try_serial_scopes(scope_ids: Sequence[int]) -> Statement:

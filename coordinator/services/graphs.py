@@ -8,15 +8,13 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from coordinator import digests
 from coordinator.outcomes import FieldError
 from coordinator.states import Guarantee, Replay, TaskState
 
+from .texts import MAX_INPUT_BYTES, canonical_text, check_text
+
 MAX_NODES: Final = 10_000
 MAX_EDGES: Final = 100_000
-MAX_NAME_CHARS: Final = 200  # of a node, a kind, a slot, a serial key, a run
-MAX_INPUT_BYTES: Final = 1_048_576
-MAX_METADATA_BYTES: Final = 65_536
 MAX_SLOTS: Final = 100
 MAX_PRIORITY: Final = 1_000_000
 MAX_ATTEMPTS: Final = 1_000
@@ -127,38 +125,6 @@ def _plan_node(
     replay = _replay(at, node, downstreams, errors)
     text, digest = canonical_text(f"{at}/input", node.input, MAX_INPUT_BYTES, errors)
     return Planned(node, uuid7(), text, digest, replay, len(node.depends_on))
-
-
-def check_text(
-    pointer: str, text: str, *, most: int = MAX_NAME_CHARS, least: int = 1
-) -> list[FieldError]:
-    """Faults of a name: its length, and characters that PostgreSQL's text or UTF-8 cannot hold."""
-    if not least <= len(text) <= most:
-        return [
-            FieldError(pointer, f"It has {len(text)} characters; {least} to {most} are allowed.")
-        ]
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        return [FieldError(pointer, "It has a NUL character or half a surrogate pair; remove it.")]
-    return []
-
-
-def canonical_text(
-    pointer: str, value: Any, most: int, errors: list[FieldError]
-) -> tuple[str, str]:
-    """RFC 8785 text of a JSON value and its digest; a fault is added to `errors`."""
-    try:
-        encoded = digests.canonical(value)
-    except digests.NotCanonical as error:
-        errors.append(FieldError(pointer, f"It has no canonical JSON form: {error}."))
-        return "null", ""
-    if len(encoded) > most:
-        errors.append(
-            FieldError(
-                pointer,
-                f"{len(encoded)} bytes of JSON; at most {most}. Put the bulk where a name can point.",
-            )
-        )
-    return encoded.decode(), digests.sha256(encoded)
 
 
 def _check_numbers(at: str, node: NodeSpec) -> Iterable[FieldError]:

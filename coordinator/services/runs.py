@@ -16,20 +16,12 @@ from coordinator.outcomes import FieldError, Refusal, invalid
 from coordinator.rounds import Statement, name_point, run_round
 from coordinator.states import RunState
 
-from . import answers
+from . import answers, hints
 from .answers import RequestKey
 from .events import EventKind, Fact, record
-from .graphs import (
-    MAX_METADATA_BYTES,
-    MAX_NAME_CHARS,
-    Guaranteed,
-    NodeSpec,
-    Plan,
-    canonical_text,
-    check_text,
-    make_plan,
-)
+from .graphs import Guaranteed, NodeSpec, Plan, make_plan
 from .settlements import settle_active_runs, settle_runs
+from .texts import MAX_METADATA_BYTES, canonical_text, check_text
 from .transactions import in_transaction
 
 __all__ = [
@@ -88,12 +80,17 @@ def submit_run(
     if isinstance(seen, Refusal | Submitted):
         return seen
     errors = list(seen.errors)
-    errors.extend(check_text("/name", name, most=MAX_NAME_CHARS, least=0))
+    errors.extend(check_text("/name", name, least=0))
     told, _ = canonical_text("/metadata", metadata, MAX_METADATA_BYTES, errors)
     plan = make_plan(nodes, seen.downstreams)
     if isinstance(plan, list) or errors:
         return invalid(*errors, *(plan if isinstance(plan, list) else ()))
-    return _store(queue=queue, name=name, metadata=told, plan=plan, actor=actor, request=request)
+    answer, queue_id = _store(
+        queue=queue, name=name, metadata=told, plan=plan, actor=actor, request=request
+    )
+    if queue_id is not None:
+        hints.notify(queue_id)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,8 @@ def _look(
 @in_transaction
 def _store(
     *, queue: str, name: str, metadata: str, plan: Plan, actor: Actor, request: RequestKey | None
-) -> Submitted | Refusal:
+) -> tuple[Submitted | Refusal, int | None]:
+    """The answer, and the queue's id where this call has stored a run."""
     _, _, found, lanes, clock = run_round(
         name_point("submit"),
         Statement(_GATE, (queue,)),
@@ -135,7 +133,7 @@ def _store(
     )
     before = _answered(request, found)
     if before is not None:
-        return before
+        return before, None
     queue_id, max_attempts, run_number = lanes[0]
     lane = _Lane(queue_id, max_attempts, run_number, clock_of(clock))
     answer = Submitted(
@@ -151,7 +149,7 @@ def _store(
         record([_submitted(node, lane) for node in answer.tasks], actor=actor, at=lane.clock),
         *([answers.store(request, orjson.dumps(answer).decode())] if request else []),
     )
-    return answer
+    return answer, queue_id
 
 
 def _answered(

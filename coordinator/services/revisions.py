@@ -1,0 +1,338 @@
+"""Revising a task (a new input is a new task) and reopening one (contract 10)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from coordinator.actors import Actor
+from coordinator.clock import CLOCK, clock_of
+from coordinator.fence import TaskRow
+from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
+from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
+from coordinator.rounds import Statement, name_point, run_round
+from coordinator.states import TaskState
+
+from . import answers, hints, locking, rulings
+from .answers import RequestKey
+from .events import EventKind, Fact, record, task_fact
+from .settlements import settle_runs
+from .texts import MAX_INPUT_BYTES, canonical_text, check_reason
+from .transactions import in_transaction
+
+#: So many claimed descendants are named in a refusal.
+MAX_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """The new task. `effects`: those of the old one that have already happened."""
+
+    task_id: UUID
+    run_id: UUID
+    node_id: str
+    kind: str
+    revision: int
+    supersedes: UUID
+    state: str
+    state_version: int
+    input_digest: str
+    pending_dependencies: int
+    effects: list[Any] = field(default_factory=list)
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    task_id: UUID
+    state: str
+    state_version: int
+    effects: list[Any] = field(default_factory=list)
+    outcome: str = "REOPENED"
+
+
+def revise_task(
+    *,
+    task_id: UUID,
+    expected_state_version: int,
+    input: Any,  # noqa: A002 - the contract's word
+    reason: str,
+    actor: Actor,
+    request: RequestKey | None = None,
+) -> Revised | Refusal:
+    """Put a new task with another input in this one's place; this one is SUPERSEDED (contract 10).
+
+    Takes the queue's gate shared, the run's alone, the task's row and its children's. The new
+    task has a new id and revision +1, no attempts, and the node's edges; whoever held the old
+    one is refused with STALE_INPUT. READY children of a COMMITTED task return to BLOCKED.
+    Refused: ALREADY_COMMITTED once a descendant was ever claimed, CANCELLED (reopen it),
+    STALE_INPUT, STATE_VERSION_MISMATCH, INVALID, NOT_FOUND. The same request: the same answer.
+    """
+    faults: list[FieldError] = []
+    text, digest = canonical_text("/input", input, MAX_INPUT_BYTES, faults)
+    faults.extend(check_reason(reason))
+    if faults:
+        return invalid(*faults)
+    revision = _Revision(task_id, expected_state_version, text, digest, reason, actor, request)
+    answer, task = _revise(revision)
+    if task is not None:
+        settle_runs([task.run_id])
+        hints.notify(task.queue_id)
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    """A revision that is asked for; its input in canonical form."""
+
+    task_id: UUID
+    expected_state_version: int
+    input: str
+    input_digest: str
+    reason: str
+    actor: Actor
+    request: RequestKey | None
+
+
+@in_transaction
+def _revise(asked: _Revision) -> tuple[Revised | Refusal, TaskRow | None]:
+    """The answer, and the old task as it was where this call has superseded it."""
+    _, _, _, found, locked, runs, claimed, clock_rows = run_round(
+        name_point("revise"),
+        queue_gates_of_tasks([asked.task_id]),
+        run_gates_of_tasks([asked.task_id], exclusive=True),
+        answers.look_up(asked.request) if asked.request else Statement("SELECT 1 WHERE false"),
+        locking.lock_tasks_and_children([asked.task_id]),
+        Statement(_RUN_OF_TASK, (asked.task_id,)),
+        Statement(_CLAIMED_CHILDREN, (asked.task_id, MAX_NAMED)),
+        CLOCK,
+    )
+    before = answers.stored_answer(asked.request, found) if asked.request else None
+    if before is not None:
+        return (before if isinstance(before, Refusal) else _replay(before)), None
+    rows, clock = locking.tasks_of(locked), clock_of(clock_rows)
+    task = rows.pop(asked.task_id, None)
+    if task is None:
+        return not_found("task"), None
+    refusal = _refusal(task, asked, [row[0] for row in claimed])
+    if refusal is not None:
+        return rulings.refuse(refusal, point="revise", task=task, actor=asked.actor, at=clock), None
+    return _supersede(task, list(rows.values()), runs[0][0], asked, clock), task
+
+
+#: A task of a deeper generation can only have been claimed after one of these had committed,
+#: which takes a claim too. A superseded revision of the node counts: what it did was built on
+#: the result that is to be replaced.
+_CLAIMED_CHILDREN: Final = """
+SELECT DISTINCT every.node_id FROM coordinator_dependency d
+JOIN coordinator_task child ON child.task_id = d.child_id
+JOIN coordinator_task every ON every.run_id = child.run_id AND every.node_id = child.node_id
+WHERE d.parent_id = %s AND every.claim_generation > 0 ORDER BY 1 LIMIT %s
+"""
+_RUN_OF_TASK: Final = (
+    "SELECT r.run_id FROM coordinator_run r"
+    " WHERE r.id = (SELECT run_id FROM coordinator_task WHERE task_id = %s)"
+)
+
+
+def _refusal(task: TaskRow, asked: _Revision, claimed: Sequence[str]) -> Refusal | None:
+    match task.state:
+        case TaskState.SUPERSEDED:
+            return rulings.superseded(task)
+        case TaskState.CANCELLED:
+            return rulings.ruling(
+                Outcome.CANCELLED, "It was cancelled; reopen it, then revise it.", task
+            )
+        case TaskState.COMMITTED if claimed:
+            told = "Its result is in use: these nodes were claimed with it. Revise those that are not COMMITTED."
+            refusal = rulings.ruling(Outcome.ALREADY_COMMITTED, told, task)
+            return replace(refusal, extra=refusal.extra | {"descendants": list(claimed)})
+        case _:
+            return rulings.version_mismatch(task, asked.expected_state_version)
+
+
+def _supersede(
+    old: TaskRow, children: Sequence[TaskRow], run_id: UUID, asked: _Revision, at: datetime
+) -> Revised:
+    state = TaskState.BLOCKED if old.pending_dependencies else TaskState.READY
+    new = Revised(
+        task_id=uuid7(),
+        run_id=run_id,
+        node_id=old.node_id,
+        kind=old.kind,
+        revision=old.revision + 1,
+        supersedes=old.task_id,
+        state=state,
+        state_version=1,
+        input_digest=asked.input_digest,
+        pending_dependencies=old.pending_dependencies,
+    )
+    reblocked = [child for child in children if child.state == TaskState.READY]
+    was_committed = old.state == TaskState.COMMITTED
+    run_round(
+        Statement(_SUPERSEDE, (old.task_id,)),
+        Statement(_END_ATTEMPT, (at, old.attempt_id)),
+        Statement(
+            _INSERT_NEW, (new.task_id, state, asked.input, asked.input_digest, at, old.task_id)
+        ),
+        Statement(_MOVE_EDGES_IN, (new.task_id, old.task_id)),
+        Statement(_MOVE_EDGES_OUT, (new.task_id, old.task_id)),
+        *([Statement(_UNCOUNT, ([child.task_id for child in children],))] if was_committed else []),
+        Statement(REACTIVATE, (old.run_id,)),
+        record(
+            _facts(old, new, reblocked if was_committed else [], asked), actor=asked.actor, at=at
+        ),
+        *([answers.store(asked.request, orjson.dumps(new).decode())] if asked.request else []),
+    )
+    return new
+
+
+#: A committed one keeps its attempt and its result: they are history, and stay readable.
+_SUPERSEDE: Final = """
+UPDATE coordinator_task SET state = 'SUPERSEDED', state_version = state_version + 1, lease_expires_at = NULL,
+  claimable_at = NULL, serial_held = false,
+  attempt_id = CASE WHEN result_commit_id IS NOT NULL THEN attempt_id END,
+  owner = CASE WHEN result_commit_id IS NOT NULL THEN owner END
+WHERE task_id = %s
+"""
+_END_ATTEMPT: Final = """
+UPDATE coordinator_attempt SET state = 'STALE_INPUT', ended_at = %s, end_reason = 'SUPERSEDED'
+WHERE attempt_id = %s AND state IN ('STARTED', 'RESULT_STAGED')
+"""
+_INSERT_NEW: Final = """
+INSERT INTO coordinator_task
+  (task_id, run_id, queue_id, node_id, kind, revision, supersedes_id, state, priority, not_before, input,
+   input_digest, replay, slots, serial_key, serial_scope_id, serial_held, state_version, scheduler_epoch,
+   claim_generation, cancel_generation, claimable_at, attempts, spent_attempts, max_attempts, dependency_count,
+   pending_dependencies, ready_at, created_at)
+SELECT n.task_id, o.run_id, o.queue_id, o.node_id, o.kind, o.revision + 1, o.task_id, n.state, o.priority,
+       o.not_before, n.input, n.input_digest, o.replay, o.slots, o.serial_key, o.serial_scope_id, false, 1, 0, 0, 0,
+       CASE WHEN n.state = 'READY' THEN greatest(n.clock, o.not_before) END, 0, 0, o.max_attempts,
+       o.dependency_count, o.pending_dependencies, CASE WHEN n.state = 'READY' THEN n.clock END, n.clock
+FROM (SELECT %s::uuid, %s::text, %s::text, %s::text, %s::timestamptz) AS n(task_id, state, input, input_digest, clock)
+JOIN coordinator_task o ON o.task_id = %s
+"""
+_MOVE_EDGES_IN: Final = "UPDATE coordinator_dependency SET child_id = %s WHERE child_id = %s"
+_MOVE_EDGES_OUT: Final = "UPDATE coordinator_dependency SET parent_id = %s WHERE parent_id = %s"
+#: Children in any state wait for one more parent again; only a READY one can have been released by it.
+_UNCOUNT: Final = """
+UPDATE coordinator_task SET pending_dependencies = pending_dependencies + 1,
+  state = CASE WHEN state = 'READY' THEN 'BLOCKED' ELSE state END,
+  state_version = state_version + (state = 'READY')::int,
+  ready_at = CASE WHEN state = 'READY' THEN NULL ELSE ready_at END,
+  claimable_at = CASE WHEN state = 'READY' THEN NULL ELSE claimable_at END
+WHERE task_id = ANY(%s::uuid[])
+"""
+#: Reopening and revising make a settled run ACTIVE again (contract 6). The run's gate is held alone.
+REACTIVATE: Final = """
+UPDATE coordinator_run SET state = 'ACTIVE', finished_at = NULL WHERE id = %s AND state <> 'ACTIVE'
+"""
+
+
+def _facts(
+    old: TaskRow, new: Revised, reblocked: Sequence[TaskRow], asked: _Revision
+) -> list[Fact]:
+    superseded = task_fact(
+        EventKind.SUPERSEDED,
+        old,
+        attempt_id=old.attempt_id if old.state == TaskState.CLAIMED else None,
+        was=old.state,
+        by=new.task_id,
+        reason=asked.reason,
+    )
+    submitted = replace(
+        task_fact(
+            EventKind.SUBMITTED, old, state=new.state, revision=new.revision, supersedes=old.task_id
+        ),
+        task_id=new.task_id,
+        state_version=1,
+    )
+    return [
+        superseded,
+        submitted,
+        *(task_fact(EventKind.REBLOCKED, child, parent=new.task_id) for child in reblocked),
+    ]
+
+
+def _replay(stored: str) -> Revised:
+    told = orjson.loads(stored)
+    ids = {name: UUID(told[name]) for name in ("task_id", "run_id", "supersedes")}
+    return Revised(**(told | ids | {"replayed": True}))
+
+
+# --- reopening --------------------------------------------------------------------------------
+
+
+def reopen_task(
+    *, task_id: UUID, expected_state_version: int, reason: str, actor: Actor
+) -> Reopened | Refusal:
+    """Make a CANCELLED or FAILED task READY again with a fresh allowance of attempts (contract 10).
+
+    BLOCKED, where a parent has not committed. Takes the queue's gate shared, the run's alone and
+    the task's row. Generations go on: old fences stay dead. Refused: ALREADY_COMMITTED,
+    STALE_INPUT (superseded), STATE_VERSION_MISMATCH, ALREADY_SETTLED (it is open), NOT_FOUND.
+    """
+    faults = check_reason(reason)
+    if faults:
+        return invalid(*faults)
+    answer, task = _reopen(
+        task_id=task_id, expected_state_version=expected_state_version, reason=reason, actor=actor
+    )
+    if task is not None:
+        settle_runs([task.run_id])
+        hints.notify(task.queue_id)
+    return answer
+
+
+@in_transaction
+def _reopen(
+    *, task_id: UUID, expected_state_version: int, reason: str, actor: Actor
+) -> tuple[Reopened | Refusal, TaskRow | None]:
+    _, _, _, locked, clock_rows = run_round(
+        name_point("reopen"),
+        queue_gates_of_tasks([task_id]),
+        run_gates_of_tasks([task_id], exclusive=True),
+        locking.lock_tasks([task_id]),
+        CLOCK,
+    )
+    if not locked:
+        return not_found("task"), None
+    task, clock = TaskRow._make(locked[0]), clock_of(clock_rows)
+    refusal = _not_reopened(task, expected_state_version)
+    if refusal is not None:
+        return rulings.refuse(refusal, point="reopen", task=task, actor=actor, at=clock), None
+    state = TaskState.BLOCKED if task.pending_dependencies else TaskState.READY
+    fact = task_fact(EventKind.REOPENED, task, was=task.state, state=state, reason=reason)
+    run_round(
+        Statement(_REOPEN, (clock, state, task_id)),
+        Statement(REACTIVATE, (task.run_id,)),
+        record([fact], actor=actor, at=clock),
+    )
+    return Reopened(task_id, state, task.state_version + 1), task
+
+
+_REOPEN: Final = """
+UPDATE coordinator_task t SET state = n.state, state_version = t.state_version + 1, spent_attempts = 0,
+  ready_at = CASE WHEN n.state = 'READY' THEN n.clock END,
+  claimable_at = CASE WHEN n.state = 'READY' THEN greatest(n.clock, t.not_before) END
+FROM (SELECT %s::timestamptz, %s::text) AS n(clock, state) WHERE t.task_id = %s
+"""
+
+
+def _not_reopened(task: TaskRow, expected: int) -> Refusal | None:
+    match task.state:
+        case TaskState.COMMITTED:
+            told = "It has its canonical commit. To replace the result, revise it."
+            return rulings.ruling(Outcome.ALREADY_COMMITTED, told, task)
+        case TaskState.SUPERSEDED:
+            return rulings.superseded(task)
+        case TaskState.CANCELLED | TaskState.FAILED:
+            return rulings.version_mismatch(task, expected)
+        case _:
+            mismatch = rulings.version_mismatch(task, expected)
+            told = f"It is {task.state}; only CANCELLED and FAILED tasks are reopened."
+            return mismatch or rulings.ruling(Outcome.ALREADY_SETTLED, told, task)

@@ -1,0 +1,44 @@
+"""What operators are refused on a task, in the same words everywhere, and recorded (contract 10)."""
+
+from datetime import datetime
+
+from coordinator.actors import Actor
+from coordinator.fence import TaskRow
+from coordinator.outcomes import Outcome, Refusal
+from coordinator.rounds import run_round
+
+from .events import record, refusal_fact
+
+
+def version_mismatch(task: TaskRow, expected: int) -> Refusal | None:
+    """The task moved on since the caller looked (compare-and-set by its state version)."""
+    if task.state_version == expected:
+        return None
+    return ruling(
+        Outcome.STATE_VERSION_MISMATCH,
+        f"The task is at state version {task.state_version}, not {expected}; look again.",
+        task,
+    )
+
+
+def superseded(task: TaskRow) -> Refusal:
+    return ruling(
+        Outcome.STALE_INPUT,
+        f"A newer revision of node `{task.node_id}` took this task's place; act on that one.",
+        task,
+    )
+
+
+def ruling(outcome: Outcome, detail: str, task: TaskRow) -> Refusal:
+    """A refusal that tells how the task stands. It is to be recorded by `refuse`."""
+    told = {"task_state": task.state, "state_version": task.state_version}
+    return Refusal(outcome, detail, evidence_recorded=True, extra=told)
+
+
+def refuse(refusal: Refusal, *, point: str, task: TaskRow, actor: Actor, at: datetime) -> Refusal:
+    """Record the refusal in the open transaction and return it; equal repeats are only counted."""
+    subject = f"{actor.label}:{task.task_id}:{task.state_version}"
+    run_round(
+        record([refusal_fact(refusal, point=point, subject=subject, task=task)], actor=actor, at=at)
+    )
+    return refusal
