@@ -40,6 +40,7 @@ class Outcome(StrEnum):
     FORBIDDEN = "FORBIDDEN"
     NOT_FOUND = "NOT_FOUND"
     INVALID = "INVALID"
+    FENCE_MISSING = "FENCE_MISSING"  # a binary that doesn't know the fence gets nowhere (contract 3)
 
 
 class Reason(StrEnum):
@@ -75,6 +76,7 @@ DEFAULT_RETRY: Final[dict[Outcome, Retry]] = {
     Outcome.FORBIDDEN: Retry.NEVER,
     Outcome.NOT_FOUND: Retry.NEVER,
     Outcome.INVALID: Retry.NEVER,
+    Outcome.FENCE_MISSING: Retry.NEVER,
 }
 
 

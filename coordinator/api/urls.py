@@ -1,5 +1,59 @@
-"""The routes of the API."""
+"""The routes of the API, under /api/v1/ (contract 5)."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path, re_path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from .views import (
+    attempts,
+    batches,
+    claims,
+    credentials,
+    health,
+    memory,
+    meta,
+    queues,
+    runs,
+    steering,
+    tasks,
+)
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("me", credentials.WhoAmI.as_view()),
+    path("queues", queues.Queues.as_view()),
+    path("queues/<str:queue>", queues.OneQueue.as_view()),
+    path("queues/<str:queue>/intake", queues.QueueIntake.as_view()),
+    path("queues/<str:queue>/claims", claims.QueueClaims.as_view()),
+    path("queues/<str:queue>/renewals", batches.QueueRenewals.as_view()),
+    path("queues/<str:queue>/commits", batches.QueueCommits.as_view()),
+    path("queues/<str:queue>/hint", claims.QueueHint.as_view()),
+    path("pools", queues.Pools.as_view()),
+    path("downstreams", queues.Downstreams.as_view()),
+    path("downstreams/<str:downstream>", queues.OneDownstream.as_view()),
+    path("credentials", credentials.Credentials.as_view()),
+    path("credentials/<str:credential_id>", credentials.OneCredential.as_view()),
+    path("runs", runs.Runs.as_view()),
+    path("runs/<str:run_id>", runs.OneRun.as_view()),
+    path("runs/<str:run_id>/lineage", runs.RunLineage.as_view()),
+    path("runs/<str:run_id>/cancel", runs.RunCancel.as_view()),
+    path("tasks", tasks.Tasks.as_view()),
+    path("tasks/<str:task_id>", tasks.OneTask.as_view()),
+    path("tasks/<str:task_id>/attempts", tasks.TaskAttempts.as_view()),
+    path("tasks/<str:task_id>/events", tasks.TaskEvents.as_view()),
+    path("tasks/<str:task_id>/candidates", tasks.TaskCandidates.as_view()),
+    path("tasks/<str:task_id>/explain", tasks.TaskExplanation.as_view()),
+    path("tasks/<str:task_id>/claims", claims.TaskClaims.as_view()),
+    path("tasks/<str:task_id>/cancel", steering.TaskCancel.as_view()),
+    path("tasks/<str:task_id>/revise", steering.TaskRevise.as_view()),
+    path("tasks/<str:task_id>/reopen", steering.TaskReopen.as_view()),
+    path("attempts/<str:attempt_id>/renew", attempts.AttemptRenew.as_view()),
+    path("attempts/<str:attempt_id>/stage", attempts.AttemptStage.as_view()),
+    path("attempts/<str:attempt_id>/commit", attempts.AttemptCommit.as_view()),
+    path("attempts/<str:attempt_id>/fail", attempts.AttemptFail.as_view()),
+    path("attempts/<str:attempt_id>/release", attempts.AttemptRelease.as_view()),
+    path("attempts/<str:attempt_id>/blobs/<path:name>", attempts.AttemptBlob.as_view()),
+    path("memory/<str:namespace>/<path:key>", memory.Memory.as_view()),
+    path("problems", meta.problem_types),
+    path("problems/<str:slug>", meta.problem_types),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+    re_path("", meta.unknown_route),
+]

@@ -1,0 +1,82 @@
+"""What people do to tasks: cancel, revise, reopen (contract 10)."""
+
+from coordinator.access import Operation
+from coordinator.api.bodies.runs import CancelTaskBody, ReopenBody, ReviseBody
+from coordinator.api.endpoint import Call, Endpoint, operation
+from coordinator.api.paths import uuid_of
+from coordinator.outcomes import Outcome, Refusal
+from coordinator.services.cancels import Cancelled, cancel_task
+from coordinator.services.revisions import Reopened, Revised, reopen_task, revise_task
+
+
+class TaskCancel(Endpoint):
+    @operation(
+        Operation.CANCEL_TASK,
+        "Cancel a task; a repeat gets the same receipt",
+        body=CancelTaskBody,
+        answer=Cancelled,
+        refusals=(
+            Outcome.NOT_FOUND,
+            Outcome.ALREADY_COMMITTED,
+            Outcome.ALREADY_SETTLED,
+            Outcome.STALE_INPUT,
+            Outcome.STATE_VERSION_MISMATCH,
+        ),
+    )
+    def post(self, call: Call[CancelTaskBody], task_id: str) -> Cancelled | Refusal:
+        return cancel_task(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            reason=call.body.reason,
+            actor=call.caller,
+        )
+
+
+class TaskRevise(Endpoint):
+    @operation(
+        Operation.REVISE_TASK,
+        "Give a node another input: a new task takes the old one's place",
+        body=ReviseBody,
+        answer=Revised,
+        status=201,
+        keyed=True,
+        refusals=(
+            Outcome.NOT_FOUND,
+            Outcome.ALREADY_SETTLED,
+            Outcome.STALE_INPUT,
+            Outcome.STATE_VERSION_MISMATCH,
+            Outcome.RECONCILE_FIRST,
+            Outcome.IDEMPOTENCY_CONFLICT,
+        ),
+    )
+    def post(self, call: Call[ReviseBody], task_id: str) -> Revised | Refusal:
+        return revise_task(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            input=call.body.input,
+            reason=call.body.reason,
+            actor=call.caller,
+            request=call.request_key(),
+        )
+
+
+class TaskReopen(Endpoint):
+    @operation(
+        Operation.REOPEN_TASK,
+        "Let a cancelled or failed task be worked on again",
+        body=ReopenBody,
+        answer=Reopened,
+        refusals=(
+            Outcome.NOT_FOUND,
+            Outcome.ALREADY_SETTLED,
+            Outcome.STALE_INPUT,
+            Outcome.STATE_VERSION_MISMATCH,
+        ),
+    )
+    def post(self, call: Call[ReopenBody], task_id: str) -> Reopened | Refusal:
+        return reopen_task(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            reason=call.body.reason,
+            actor=call.caller,
+        )
