@@ -24,7 +24,6 @@ class Accepted:
     result_commit_id: UUID
     offered: Offered
     released: list[str]
-    is_sink: bool  # nothing waits for it, so its run may be done
     digest: str  # of the call
 
     @property

@@ -77,8 +77,9 @@ def commit_results(
 def _afterwards(accepted: Sequence[Accepted]) -> None:
     for queue_id in {each.task.queue_id for each in accepted if each.released}:
         hints.notify(queue_id)
-    if sinks := {each.task.run_id for each in accepted if each.is_sink}:
-        settlements.settle_runs(sorted(sinks))
+    # What released nothing may have been the last that could move.
+    if runs := {each.task.run_id for each in accepted if not each.released}:
+        settlements.settle_runs(sorted(runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,6 @@ def _accept(
         result_commit_id=uuid7(),
         offered=offered,
         released=release.children_of(task.task_id),
-        is_sink=not release.edges.get(task.task_id),
         digest=checked.digest,
     )
     book.take(item.memory, accepted.result_commit_id)
