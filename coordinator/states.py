@@ -70,7 +70,31 @@ class Guarantee(StrEnum):
     NONE = "NONE"
 
 
-_T, _A, _R = TaskState, AttemptState, RunState
+class EffectState(StrEnum):
+    PREPARED = "PREPARED"  # payload bound; no call that was ever allowed has happened or can any more
+    ACCEPTED = "ACCEPTED"  # a call may be out right now
+    UNKNOWN = "UNKNOWN"  # a call was allowed and nobody knows what came of it
+    RESENDABLE = "RESENDABLE"  # not there when asked; safe to send again; an earlier call may still arrive
+    COMMITTED = "COMMITTED"  # it happened, with a receipt
+    VOID = "VOID"  # its task is finished without it and nothing can be out
+
+
+class DispatchOutcome(StrEnum):
+    UNKNOWN = "UNKNOWN"
+    COMMITTED = "COMMITTED"
+    REFUSED = "REFUSED"  # the downstream said that it did not do it
+
+
+class ApprovalState(StrEnum):
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"  # grants one dispatch
+    CONSUMED = "CONSUMED"  # by the acceptance of that dispatch
+    REJECTED = "REJECTED"
+    EXPIRED = "EXPIRED"
+    VOID = "VOID"  # by cancel, revise or a bump
+
+
+_T, _A, _R, _E, _P = TaskState, AttemptState, RunState, EffectState, ApprovalState
 
 #: From each task state, the states that a transition may lead to (contract 2, 10).
 TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
@@ -135,4 +159,27 @@ RUN_ARROWS: Final[dict[RunState, frozenset[RunState]]] = {
     _R.COMMITTED: frozenset({_R.ACTIVE}),
     _R.CANCELLED: frozenset({_R.ACTIVE}),
     _R.FAILED: frozenset({_R.ACTIVE}),
+}
+
+#: From each effect state, the states that it may change to (contract 2, 8).
+EFFECT_ARROWS: Final[dict[EffectState, frozenset[EffectState]]] = {
+    _E.PREPARED: frozenset({_E.ACCEPTED, _E.UNKNOWN, _E.VOID}),
+    _E.ACCEPTED: frozenset({_E.COMMITTED, _E.UNKNOWN, _E.PREPARED}),
+    _E.UNKNOWN: frozenset({_E.COMMITTED, _E.RESENDABLE, _E.PREPARED}),
+    _E.RESENDABLE: frozenset({_E.ACCEPTED, _E.COMMITTED, _E.UNKNOWN, _E.PREPARED}),
+    _E.COMMITTED: frozenset(),
+    _E.VOID: frozenset(),
+}
+
+#: *May be out* (contract 2): one predicate for commit, cancel, revise, take-over, serial keys
+#: and the incident gate.
+MAY_BE_OUT: Final = frozenset({_E.ACCEPTED, _E.UNKNOWN, _E.RESENDABLE})
+
+APPROVAL_ARROWS: Final[dict[ApprovalState, frozenset[ApprovalState]]] = {
+    _P.PENDING: frozenset({_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.VOID}),
+    _P.APPROVED: frozenset({_P.CONSUMED, _P.EXPIRED, _P.VOID}),
+    _P.CONSUMED: frozenset(),
+    _P.REJECTED: frozenset(),
+    _P.EXPIRED: frozenset(),
+    _P.VOID: frozenset(),
 }

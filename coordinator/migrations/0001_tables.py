@@ -9,7 +9,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -18,456 +17,1221 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Access',
+            name="Access",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'permissions': [('view', 'See queues, runs, tasks, attempts and events'), ('view_payload', 'See inputs, results and payloads'), ('submit', 'Submit runs and tasks'), ('cancel', 'Cancel, revise and reopen tasks'), ('approve', 'Approve or reject an effect'), ('reconcile', 'Settle UNKNOWN effects'), ('assert_absence', 'Assert without proof that an effect did not happen'), ('operate_incidents', 'Stop and open intake, run incidents'), ('bump_epoch', "Raise a queue's epoch"), ('administer', 'Manage queues, pools, downstreams and credentials')],
-                'managed': False,
-                'default_permissions': (),
+                "permissions": [
+                    ("view", "See queues, runs, tasks, attempts and events"),
+                    ("view_payload", "See inputs, results and payloads"),
+                    ("submit", "Submit runs and tasks"),
+                    ("cancel", "Cancel, revise and reopen tasks"),
+                    ("approve", "Approve or reject an effect"),
+                    ("reconcile", "Settle UNKNOWN effects"),
+                    ("assert_absence", "Assert without proof that an effect did not happen"),
+                    ("operate_incidents", "Stop and open intake, run incidents"),
+                    ("bump_epoch", "Raise a queue's epoch"),
+                    ("administer", "Manage queues, pools, downstreams and credentials"),
+                ],
+                "managed": False,
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('attempt_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('claim_generation', models.BigIntegerField()),
-                ('scheduler_epoch', models.BigIntegerField()),
-                ('cancel_generation', models.BigIntegerField()),
-                ('owner', models.TextField()),
-                ('pool', models.TextField()),
-                ('state', models.TextField(choices=[(coordinator.states.AttemptState['STARTED'], coordinator.states.AttemptState['STARTED']), (coordinator.states.AttemptState['RESULT_STAGED'], coordinator.states.AttemptState['RESULT_STAGED']), (coordinator.states.AttemptState['COMMITTED'], coordinator.states.AttemptState['COMMITTED']), (coordinator.states.AttemptState['FENCED'], coordinator.states.AttemptState['FENCED']), (coordinator.states.AttemptState['EXPIRED'], coordinator.states.AttemptState['EXPIRED']), (coordinator.states.AttemptState['STALE_INPUT'], coordinator.states.AttemptState['STALE_INPUT']), (coordinator.states.AttemptState['CANCELLED'], coordinator.states.AttemptState['CANCELLED']), (coordinator.states.AttemptState['FAILED'], coordinator.states.AttemptState['FAILED']), (coordinator.states.AttemptState['RELEASED'], coordinator.states.AttemptState['RELEASED']), (coordinator.states.AttemptState['PARKED'], coordinator.states.AttemptState['PARKED'])], default=coordinator.states.AttemptState['STARTED'])),
-                ('started_at', models.DateTimeField()),
-                ('lease_expires_at', models.DateTimeField()),
-                ('renewals', models.IntegerField(default=0)),
-                ('renewed_at', django.contrib.postgres.fields.ArrayField(base_field=models.DateTimeField(), default=list, size=None)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('end_reason', models.TextField(null=True)),
-                ('error', models.JSONField(null=True)),
-                ('reclaim_seconds', models.FloatField(null=True)),
-                ('end_call', models.TextField(null=True)),
-                ('end_answer', models.JSONField(null=True)),
-                ('input_tokens', models.BigIntegerField(default=0)),
-                ('output_tokens', models.BigIntegerField(default=0)),
-                ('compute_seconds', models.FloatField(default=0)),
-                ('cost_usd', models.DecimalField(decimal_places=6, default=0, max_digits=14)),
+                ("attempt_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("claim_generation", models.BigIntegerField()),
+                ("scheduler_epoch", models.BigIntegerField()),
+                ("cancel_generation", models.BigIntegerField()),
+                ("owner", models.TextField()),
+                ("pool", models.TextField()),
+                (
+                    "state",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.AttemptState["STARTED"],
+                                coordinator.states.AttemptState["STARTED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["RESULT_STAGED"],
+                                coordinator.states.AttemptState["RESULT_STAGED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["COMMITTED"],
+                                coordinator.states.AttemptState["COMMITTED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["FENCED"],
+                                coordinator.states.AttemptState["FENCED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["EXPIRED"],
+                                coordinator.states.AttemptState["EXPIRED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["STALE_INPUT"],
+                                coordinator.states.AttemptState["STALE_INPUT"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["CANCELLED"],
+                                coordinator.states.AttemptState["CANCELLED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["FAILED"],
+                                coordinator.states.AttemptState["FAILED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["RELEASED"],
+                                coordinator.states.AttemptState["RELEASED"],
+                            ),
+                            (
+                                coordinator.states.AttemptState["PARKED"],
+                                coordinator.states.AttemptState["PARKED"],
+                            ),
+                        ],
+                        default=coordinator.states.AttemptState["STARTED"],
+                    ),
+                ),
+                ("started_at", models.DateTimeField()),
+                ("lease_expires_at", models.DateTimeField()),
+                ("renewals", models.IntegerField(default=0)),
+                (
+                    "renewed_at",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.DateTimeField(), default=list, size=None
+                    ),
+                ),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("end_reason", models.TextField(null=True)),
+                ("error", models.JSONField(null=True)),
+                ("reclaim_seconds", models.FloatField(null=True)),
+                ("end_call", models.TextField(null=True)),
+                ("end_answer", models.JSONField(null=True)),
+                ("input_tokens", models.BigIntegerField(default=0)),
+                ("output_tokens", models.BigIntegerField(default=0)),
+                ("compute_seconds", models.FloatField(default=0)),
+                ("cost_usd", models.DecimalField(decimal_places=6, default=0, max_digits=14)),
             ],
         ),
         migrations.CreateModel(
-            name='BreakGlass',
+            name="BreakGlass",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('opened_by', models.TextField()),
-                ('reason', models.TextField()),
-                ('opened_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField()),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('writes', models.IntegerField(default=0)),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("opened_by", models.TextField()),
+                ("reason", models.TextField()),
+                (
+                    "opened_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("expires_at", models.DateTimeField()),
+                ("closed_at", models.DateTimeField(null=True)),
+                ("writes", models.IntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(
-            name='Credential',
+            name="Credential",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('credential_id', models.UUIDField(unique=True)),
-                ('name', models.TextField()),
-                ('queues', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None)),
-                ('prefix', models.TextField(unique=True)),
-                ('token_sha256', models.BinaryField(max_length=32)),
-                ('created_by', models.TextField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField(null=True)),
-                ('last_used_at', models.DateTimeField(null=True)),
-                ('revoked_at', models.DateTimeField(null=True)),
-                ('revoked_by', models.TextField(null=True)),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("credential_id", models.UUIDField(unique=True)),
+                ("name", models.TextField()),
+                (
+                    "queues",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(), size=None
+                    ),
+                ),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(), size=None
+                    ),
+                ),
+                ("prefix", models.TextField(unique=True)),
+                ("token_sha256", models.BinaryField(max_length=32)),
+                ("created_by", models.TextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("last_used_at", models.DateTimeField(null=True)),
+                ("revoked_at", models.DateTimeField(null=True)),
+                ("revoked_by", models.TextField(null=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Pool',
+            name="Pool",
             fields=[
-                ('name', models.TextField(primary_key=True, serialize=False)),
-                ('min_contract', models.TextField(default='claim.v1')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("name", models.TextField(primary_key=True, serialize=False)),
+                ("min_contract", models.TextField(default="claim.v1")),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Blob',
+            name="Blob",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('name', models.TextField()),
-                ('digest', models.TextField()),
-                ('size_bytes', models.BigIntegerField()),
-                ('content_type', models.TextField(default='application/octet-stream')),
-                ('path', models.TextField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('attempt', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='blobs', to='coordinator.attempt')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("name", models.TextField()),
+                ("digest", models.TextField()),
+                ("size_bytes", models.BigIntegerField()),
+                ("content_type", models.TextField(default="application/octet-stream")),
+                ("path", models.TextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "attempt",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="blobs",
+                        to="coordinator.attempt",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='CanonicalCommit',
+            name="CanonicalCommit",
             fields=[
-                ('result_commit_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('claim_generation', models.BigIntegerField()),
-                ('scheduler_epoch', models.BigIntegerField()),
-                ('input_digest', models.TextField()),
-                ('result_digest', models.TextField()),
-                ('result', models.TextField(null=True)),
-                ('parents', models.JSONField(default=list)),
-                ('committed_at', models.DateTimeField()),
-                ('attempt', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='coordinator.attempt')),
-                ('blob', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='coordinator.blob')),
+                ("result_commit_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("claim_generation", models.BigIntegerField()),
+                ("scheduler_epoch", models.BigIntegerField()),
+                ("input_digest", models.TextField()),
+                ("result_digest", models.TextField()),
+                ("result", models.TextField(null=True)),
+                ("parents", models.JSONField(default=list)),
+                ("committed_at", models.DateTimeField()),
+                (
+                    "attempt",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="coordinator.attempt",
+                    ),
+                ),
+                (
+                    "blob",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="coordinator.blob",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='attempt',
-            name='credential',
-            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='coordinator.credential'),
+            model_name="attempt",
+            name="credential",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                to="coordinator.credential",
+            ),
         ),
         migrations.CreateModel(
-            name='Downstream',
+            name="Downstream",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('name', models.TextField(unique=True)),
-                ('kind', models.TextField()),
-                ('guarantee', models.TextField(choices=[(coordinator.states.Guarantee['CONDITIONAL_WRITE'], coordinator.states.Guarantee['CONDITIONAL_WRITE']), (coordinator.states.Guarantee['IDEMPOTENT_KEY'], coordinator.states.Guarantee['IDEMPOTENT_KEY']), (coordinator.states.Guarantee['RESERVATION'], coordinator.states.Guarantee['RESERVATION']), (coordinator.states.Guarantee['GATED'], coordinator.states.Guarantee['GATED']), (coordinator.states.Guarantee['QUERY_ONLY'], coordinator.states.Guarantee['QUERY_ONLY']), (coordinator.states.Guarantee['NONE'], coordinator.states.Guarantee['NONE'])])),
-                ('call_timeout_seconds', models.IntegerField(default=30)),
-                ('key_valid_seconds', models.IntegerField(null=True)),
-                ('settle_seconds', models.IntegerField(default=60)),
-                ('refuses_late', models.BooleanField(default=False)),
-                ('serial_scope', models.TextField(null=True)),
-                ('probe', models.TextField(null=True)),
-                ('required_approvers', models.IntegerField(default=1)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("name", models.TextField(unique=True)),
+                ("kind", models.TextField()),
+                (
+                    "guarantee",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.Guarantee["CONDITIONAL_WRITE"],
+                                coordinator.states.Guarantee["CONDITIONAL_WRITE"],
+                            ),
+                            (
+                                coordinator.states.Guarantee["IDEMPOTENT_KEY"],
+                                coordinator.states.Guarantee["IDEMPOTENT_KEY"],
+                            ),
+                            (
+                                coordinator.states.Guarantee["RESERVATION"],
+                                coordinator.states.Guarantee["RESERVATION"],
+                            ),
+                            (
+                                coordinator.states.Guarantee["GATED"],
+                                coordinator.states.Guarantee["GATED"],
+                            ),
+                            (
+                                coordinator.states.Guarantee["QUERY_ONLY"],
+                                coordinator.states.Guarantee["QUERY_ONLY"],
+                            ),
+                            (
+                                coordinator.states.Guarantee["NONE"],
+                                coordinator.states.Guarantee["NONE"],
+                            ),
+                        ]
+                    ),
+                ),
+                ("call_timeout_seconds", models.IntegerField(default=30)),
+                ("key_valid_seconds", models.IntegerField(null=True)),
+                ("settle_seconds", models.IntegerField(default=60)),
+                ("refuses_late", models.BooleanField(default=False)),
+                ("serial_scope", models.TextField(null=True)),
+                ("probe", models.TextField(null=True)),
+                ("required_approvers", models.IntegerField(default=1)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('guarantee__in', [coordinator.states.Guarantee['CONDITIONAL_WRITE'], coordinator.states.Guarantee['IDEMPOTENT_KEY'], coordinator.states.Guarantee['RESERVATION'], coordinator.states.Guarantee['GATED'], coordinator.states.Guarantee['QUERY_ONLY'], coordinator.states.Guarantee['NONE']])), name='downstream_guarantee'), models.CheckConstraint(condition=models.Q(models.Q(('guarantee', coordinator.states.Guarantee['IDEMPOTENT_KEY']), _negated=True), ('key_valid_seconds__gte', 1), _connector='OR'), name='downstream_key_validity'), models.CheckConstraint(condition=models.Q(('call_timeout_seconds__gte', 1), ('settle_seconds__gte', 0)), name='downstream_seconds'), models.CheckConstraint(condition=models.Q(('required_approvers__in', [1, 2])), name='downstream_approvers')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "guarantee__in",
+                                [
+                                    coordinator.states.Guarantee["CONDITIONAL_WRITE"],
+                                    coordinator.states.Guarantee["IDEMPOTENT_KEY"],
+                                    coordinator.states.Guarantee["RESERVATION"],
+                                    coordinator.states.Guarantee["GATED"],
+                                    coordinator.states.Guarantee["QUERY_ONLY"],
+                                    coordinator.states.Guarantee["NONE"],
+                                ],
+                            )
+                        ),
+                        name="downstream_guarantee",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("guarantee", coordinator.states.Guarantee["IDEMPOTENT_KEY"]),
+                                _negated=True,
+                            ),
+                            ("key_valid_seconds__gte", 1),
+                            _connector="OR",
+                        ),
+                        name="downstream_key_validity",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("call_timeout_seconds__gte", 1), ("settle_seconds__gte", 0)
+                        ),
+                        name="downstream_seconds",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("required_approvers__in", [1, 2])),
+                        name="downstream_approvers",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='MemoryKey',
+            name="MemoryKey",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('namespace', models.TextField()),
-                ('key', models.TextField()),
-                ('version', models.BigIntegerField(default=0)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("namespace", models.TextField()),
+                ("key", models.TextField()),
+                ("version", models.BigIntegerField(default=0)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('namespace', 'key'), name='memory_key')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("namespace", "key"), name="memory_key")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='MemoryFact',
+            name="MemoryFact",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('version', models.BigIntegerField()),
-                ('value', models.TextField()),
-                ('value_digest', models.TextField()),
-                ('created_at', models.DateTimeField()),
-                ('result_commit', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='memory', to='coordinator.canonicalcommit')),
-                ('memory_key', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='facts', to='coordinator.memorykey')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("version", models.BigIntegerField()),
+                ("value", models.TextField()),
+                ("value_digest", models.TextField()),
+                ("created_at", models.DateTimeField()),
+                (
+                    "result_commit",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="memory",
+                        to="coordinator.canonicalcommit",
+                    ),
+                ),
+                (
+                    "memory_key",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="facts",
+                        to="coordinator.memorykey",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='OperatorToken',
+            name="OperatorToken",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('name', models.TextField(default='')),
-                ('prefix', models.TextField(unique=True)),
-                ('token_sha256', models.BinaryField(max_length=32)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField(null=True)),
-                ('last_used_at', models.DateTimeField(null=True)),
-                ('revoked_at', models.DateTimeField(null=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tenure_tokens', to=settings.AUTH_USER_MODEL)),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("name", models.TextField(default="")),
+                ("prefix", models.TextField(unique=True)),
+                ("token_sha256", models.BinaryField(max_length=32)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("last_used_at", models.DateTimeField(null=True)),
+                ("revoked_at", models.DateTimeField(null=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tenure_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='credential',
-            name='pool',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='coordinator.pool'),
+            model_name="credential",
+            name="pool",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="credentials",
+                to="coordinator.pool",
+            ),
         ),
         migrations.CreateModel(
-            name='Queue',
+            name="Queue",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('name', models.TextField(unique=True)),
-                ('scheduler_epoch', models.BigIntegerField(default=1)),
-                ('intake', models.TextField(choices=[(coordinator.states.Intake['OPEN'], coordinator.states.Intake['OPEN']), (coordinator.states.Intake['STOPPED'], coordinator.states.Intake['STOPPED'])], default=coordinator.states.Intake['OPEN'])),
-                ('rollout_stage', models.TextField(choices=[(coordinator.states.RolloutStage['SHADOW'], coordinator.states.RolloutStage['SHADOW']), (coordinator.states.RolloutStage['IDEMPOTENT_READS'], coordinator.states.RolloutStage['IDEMPOTENT_READS']), (coordinator.states.RolloutStage['CONDITIONAL_WRITES'], coordinator.states.RolloutStage['CONDITIONAL_WRITES'])], default=coordinator.states.RolloutStage['CONDITIONAL_WRITES'])),
-                ('default_ttl_seconds', models.IntegerField(default=60)),
-                ('max_ttl_seconds', models.IntegerField(default=300)),
-                ('max_lease_seconds', models.IntegerField(default=86400)),
-                ('max_attempts', models.IntegerField(default=5)),
-                ('retry_backoff_seconds', models.IntegerField(default=5)),
-                ('retry_backoff_max_seconds', models.IntegerField(default=300)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('active_pool', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='queues', to='coordinator.pool')),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("name", models.TextField(unique=True)),
+                ("scheduler_epoch", models.BigIntegerField(default=1)),
+                (
+                    "intake",
+                    models.TextField(
+                        choices=[
+                            (coordinator.states.Intake["OPEN"], coordinator.states.Intake["OPEN"]),
+                            (
+                                coordinator.states.Intake["STOPPED"],
+                                coordinator.states.Intake["STOPPED"],
+                            ),
+                        ],
+                        default=coordinator.states.Intake["OPEN"],
+                    ),
+                ),
+                (
+                    "rollout_stage",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.RolloutStage["SHADOW"],
+                                coordinator.states.RolloutStage["SHADOW"],
+                            ),
+                            (
+                                coordinator.states.RolloutStage["IDEMPOTENT_READS"],
+                                coordinator.states.RolloutStage["IDEMPOTENT_READS"],
+                            ),
+                            (
+                                coordinator.states.RolloutStage["CONDITIONAL_WRITES"],
+                                coordinator.states.RolloutStage["CONDITIONAL_WRITES"],
+                            ),
+                        ],
+                        default=coordinator.states.RolloutStage["CONDITIONAL_WRITES"],
+                    ),
+                ),
+                ("default_ttl_seconds", models.IntegerField(default=60)),
+                ("max_ttl_seconds", models.IntegerField(default=300)),
+                ("max_lease_seconds", models.IntegerField(default=86400)),
+                ("max_attempts", models.IntegerField(default=5)),
+                ("retry_backoff_seconds", models.IntegerField(default=5)),
+                ("retry_backoff_max_seconds", models.IntegerField(default=300)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "active_pool",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="queues",
+                        to="coordinator.pool",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('run_id', models.UUIDField(unique=True)),
-                ('name', models.TextField(default='')),
-                ('metadata', models.TextField(default='{}')),
-                ('state', models.TextField(choices=[(coordinator.states.RunState['ACTIVE'], coordinator.states.RunState['ACTIVE']), (coordinator.states.RunState['COMMITTED'], coordinator.states.RunState['COMMITTED']), (coordinator.states.RunState['CANCELLED'], coordinator.states.RunState['CANCELLED']), (coordinator.states.RunState['FAILED'], coordinator.states.RunState['FAILED'])], default=coordinator.states.RunState['ACTIVE'])),
-                ('node_count', models.IntegerField()),
-                ('submitted_by', models.TextField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('queue', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='coordinator.queue')),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("run_id", models.UUIDField(unique=True)),
+                ("name", models.TextField(default="")),
+                ("metadata", models.TextField(default="{}")),
+                (
+                    "state",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.RunState["ACTIVE"],
+                                coordinator.states.RunState["ACTIVE"],
+                            ),
+                            (
+                                coordinator.states.RunState["COMMITTED"],
+                                coordinator.states.RunState["COMMITTED"],
+                            ),
+                            (
+                                coordinator.states.RunState["CANCELLED"],
+                                coordinator.states.RunState["CANCELLED"],
+                            ),
+                            (
+                                coordinator.states.RunState["FAILED"],
+                                coordinator.states.RunState["FAILED"],
+                            ),
+                        ],
+                        default=coordinator.states.RunState["ACTIVE"],
+                    ),
+                ),
+                ("node_count", models.IntegerField()),
+                ("submitted_by", models.TextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("finished_at", models.DateTimeField(null=True)),
+                (
+                    "queue",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="runs",
+                        to="coordinator.queue",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='SerialScope',
+            name="SerialScope",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('token', models.TextField()),
-                ('queue', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='coordinator.queue')),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("token", models.TextField()),
+                (
+                    "queue",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="coordinator.queue"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StagedResult',
+            name="StagedResult",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('result_digest', models.TextField()),
-                ('result', models.TextField()),
-                ('canonical_candidate', models.BooleanField()),
-                ('staged_at', models.DateTimeField()),
-                ('attempt', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='staged', to='coordinator.attempt')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("result_digest", models.TextField()),
+                ("result", models.TextField()),
+                ("canonical_candidate", models.BooleanField()),
+                ("staged_at", models.DateTimeField()),
+                (
+                    "attempt",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="staged",
+                        to="coordinator.attempt",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StoredAnswer',
+            name="StoredAnswer",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('scope', models.TextField()),
-                ('key', models.TextField()),
-                ('request_digest', models.TextField()),
-                ('answer', models.TextField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("scope", models.TextField()),
+                ("key", models.TextField()),
+                ("request_digest", models.TextField()),
+                ("answer", models.TextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['created_at'], name='stored_answer_age')],
-                'constraints': [models.UniqueConstraint(fields=('scope', 'key'), name='stored_answer')],
+                "indexes": [models.Index(fields=["created_at"], name="stored_answer_age")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("scope", "key"), name="stored_answer")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('task_id', models.UUIDField(primary_key=True, serialize=False)),
-                ('node_id', models.TextField()),
-                ('kind', models.TextField()),
-                ('revision', models.IntegerField(default=1)),
-                ('state', models.TextField(choices=[(coordinator.states.TaskState['BLOCKED'], coordinator.states.TaskState['BLOCKED']), (coordinator.states.TaskState['READY'], coordinator.states.TaskState['READY']), (coordinator.states.TaskState['CLAIMED'], coordinator.states.TaskState['CLAIMED']), (coordinator.states.TaskState['AWAITING_APPROVAL'], coordinator.states.TaskState['AWAITING_APPROVAL']), (coordinator.states.TaskState['AWAITING_RECONCILIATION'], coordinator.states.TaskState['AWAITING_RECONCILIATION']), (coordinator.states.TaskState['COMMITTED'], coordinator.states.TaskState['COMMITTED']), (coordinator.states.TaskState['CANCELLED'], coordinator.states.TaskState['CANCELLED']), (coordinator.states.TaskState['SUPERSEDED'], coordinator.states.TaskState['SUPERSEDED']), (coordinator.states.TaskState['FAILED'], coordinator.states.TaskState['FAILED'])])),
-                ('priority', models.IntegerField(default=0)),
-                ('not_before', models.DateTimeField(null=True)),
-                ('input', models.TextField()),
-                ('input_digest', models.TextField()),
-                ('replay', models.TextField(choices=[(coordinator.states.Replay['READ_ONLY'], coordinator.states.Replay['READ_ONLY']), (coordinator.states.Replay['REPLAYABLE'], coordinator.states.Replay['REPLAYABLE']), (coordinator.states.Replay['NON_REPLAYABLE'], coordinator.states.Replay['NON_REPLAYABLE'])], default=coordinator.states.Replay['READ_ONLY'])),
-                ('slots', models.JSONField(default=dict)),
-                ('serial_key', models.TextField(null=True)),
-                ('serial_held', models.BooleanField(default=False)),
-                ('state_version', models.BigIntegerField(default=1)),
-                ('scheduler_epoch', models.BigIntegerField(default=0)),
-                ('claim_generation', models.BigIntegerField(default=0)),
-                ('cancel_generation', models.BigIntegerField(default=0)),
-                ('attempt_id', models.UUIDField(null=True)),
-                ('owner', models.TextField(null=True)),
-                ('lease_expires_at', models.DateTimeField(null=True)),
-                ('claimable_at', models.DateTimeField(null=True)),
-                ('attempts', models.IntegerField(default=0)),
-                ('spent_attempts', models.IntegerField(default=0)),
-                ('max_attempts', models.IntegerField()),
-                ('dependency_count', models.IntegerField(default=0)),
-                ('pending_dependencies', models.IntegerField(default=0)),
-                ('ready_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('queue', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='coordinator.queue')),
-                ('result_commit', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='coordinator.canonicalcommit')),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='tasks', to='coordinator.run')),
-                ('serial_scope', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, to='coordinator.serialscope')),
-                ('supersedes', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='coordinator.task')),
+                ("task_id", models.UUIDField(primary_key=True, serialize=False)),
+                ("node_id", models.TextField()),
+                ("kind", models.TextField()),
+                ("revision", models.IntegerField(default=1)),
+                (
+                    "state",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.TaskState["BLOCKED"],
+                                coordinator.states.TaskState["BLOCKED"],
+                            ),
+                            (
+                                coordinator.states.TaskState["READY"],
+                                coordinator.states.TaskState["READY"],
+                            ),
+                            (
+                                coordinator.states.TaskState["CLAIMED"],
+                                coordinator.states.TaskState["CLAIMED"],
+                            ),
+                            (
+                                coordinator.states.TaskState["AWAITING_APPROVAL"],
+                                coordinator.states.TaskState["AWAITING_APPROVAL"],
+                            ),
+                            (
+                                coordinator.states.TaskState["AWAITING_RECONCILIATION"],
+                                coordinator.states.TaskState["AWAITING_RECONCILIATION"],
+                            ),
+                            (
+                                coordinator.states.TaskState["COMMITTED"],
+                                coordinator.states.TaskState["COMMITTED"],
+                            ),
+                            (
+                                coordinator.states.TaskState["CANCELLED"],
+                                coordinator.states.TaskState["CANCELLED"],
+                            ),
+                            (
+                                coordinator.states.TaskState["SUPERSEDED"],
+                                coordinator.states.TaskState["SUPERSEDED"],
+                            ),
+                            (
+                                coordinator.states.TaskState["FAILED"],
+                                coordinator.states.TaskState["FAILED"],
+                            ),
+                        ]
+                    ),
+                ),
+                ("priority", models.IntegerField(default=0)),
+                ("not_before", models.DateTimeField(null=True)),
+                ("input", models.TextField()),
+                ("input_digest", models.TextField()),
+                (
+                    "replay",
+                    models.TextField(
+                        choices=[
+                            (
+                                coordinator.states.Replay["READ_ONLY"],
+                                coordinator.states.Replay["READ_ONLY"],
+                            ),
+                            (
+                                coordinator.states.Replay["REPLAYABLE"],
+                                coordinator.states.Replay["REPLAYABLE"],
+                            ),
+                            (
+                                coordinator.states.Replay["NON_REPLAYABLE"],
+                                coordinator.states.Replay["NON_REPLAYABLE"],
+                            ),
+                        ],
+                        default=coordinator.states.Replay["READ_ONLY"],
+                    ),
+                ),
+                ("slots", models.JSONField(default=dict)),
+                ("serial_key", models.TextField(null=True)),
+                ("serial_held", models.BooleanField(default=False)),
+                ("state_version", models.BigIntegerField(default=1)),
+                ("scheduler_epoch", models.BigIntegerField(default=0)),
+                ("claim_generation", models.BigIntegerField(default=0)),
+                ("cancel_generation", models.BigIntegerField(default=0)),
+                ("attempt_id", models.UUIDField(null=True)),
+                ("owner", models.TextField(null=True)),
+                ("lease_expires_at", models.DateTimeField(null=True)),
+                ("claimable_at", models.DateTimeField(null=True)),
+                ("attempts", models.IntegerField(default=0)),
+                ("spent_attempts", models.IntegerField(default=0)),
+                ("max_attempts", models.IntegerField()),
+                ("dependency_count", models.IntegerField(default=0)),
+                ("pending_dependencies", models.IntegerField(default=0)),
+                ("ready_at", models.DateTimeField(null=True)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "queue",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tasks",
+                        to="coordinator.queue",
+                    ),
+                ),
+                (
+                    "result_commit",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="coordinator.canonicalcommit",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tasks",
+                        to="coordinator.run",
+                    ),
+                ),
+                (
+                    "serial_scope",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="coordinator.serialscope",
+                    ),
+                ),
+                (
+                    "supersedes",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="revisions",
+                        to="coordinator.task",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('kind', models.TextField()),
-                ('attempt_id', models.UUIDField(null=True)),
-                ('state_version', models.BigIntegerField(null=True)),
-                ('actor', models.TextField()),
-                ('request_id', models.TextField(default='')),
-                ('at', models.DateTimeField()),
-                ('data', models.JSONField(default=dict)),
-                ('refusal_key', models.TextField(null=True)),
-                ('repeats', models.IntegerField(default=0)),
-                ('last_at', models.DateTimeField(null=True)),
-                ('queue', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='coordinator.queue')),
-                ('run', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='coordinator.run')),
-                ('task', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='events', to='coordinator.task')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("kind", models.TextField()),
+                ("attempt_id", models.UUIDField(null=True)),
+                ("state_version", models.BigIntegerField(null=True)),
+                ("actor", models.TextField()),
+                ("request_id", models.TextField(default="")),
+                ("at", models.DateTimeField()),
+                ("data", models.JSONField(default=dict)),
+                ("refusal_key", models.TextField(null=True)),
+                ("repeats", models.IntegerField(default=0)),
+                ("last_at", models.DateTimeField(null=True)),
+                (
+                    "queue",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="coordinator.queue",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="coordinator.run",
+                    ),
+                ),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="events",
+                        to="coordinator.task",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Dependency',
+            name="Dependency",
             fields=[
-                ('pk', models.CompositePrimaryKey('parent_id', 'child_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('child', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='edges_in', to='coordinator.task')),
-                ('parent', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='edges_out', to='coordinator.task')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "parent_id",
+                        "child_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "child",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="edges_in",
+                        to="coordinator.task",
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="edges_out",
+                        to="coordinator.task",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='canonicalcommit',
-            name='task',
-            field=models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='canonical_commit', to='coordinator.task'),
+            model_name="canonicalcommit",
+            name="task",
+            field=models.OneToOneField(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="canonical_commit",
+                to="coordinator.task",
+            ),
         ),
         migrations.AddField(
-            model_name='attempt',
-            name='task',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='ledger', to='coordinator.task'),
+            model_name="attempt",
+            name="task",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="ledger",
+                to="coordinator.task",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='blob',
-            constraint=models.UniqueConstraint(fields=('attempt', 'name'), name='blob_name'),
+            model_name="blob",
+            constraint=models.UniqueConstraint(fields=("attempt", "name"), name="blob_name"),
         ),
         migrations.AddConstraint(
-            model_name='memoryfact',
-            constraint=models.UniqueConstraint(fields=('memory_key', 'version'), name='memory_version'),
+            model_name="memoryfact",
+            constraint=models.UniqueConstraint(
+                fields=("memory_key", "version"), name="memory_version"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='queue',
-            constraint=models.CheckConstraint(condition=models.Q(('default_ttl_seconds__gte', 5), ('default_ttl_seconds__lte', models.F('max_ttl_seconds')), ('max_ttl_seconds__lte', models.F('max_lease_seconds'))), name='queue_lease_policy'),
+            model_name="queue",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("default_ttl_seconds__gte", 5),
+                    ("default_ttl_seconds__lte", models.F("max_ttl_seconds")),
+                    ("max_ttl_seconds__lte", models.F("max_lease_seconds")),
+                ),
+                name="queue_lease_policy",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='queue',
-            constraint=models.CheckConstraint(condition=models.Q(('max_attempts__gte', 1), ('retry_backoff_seconds__gte', 0), ('retry_backoff_seconds__lte', models.F('retry_backoff_max_seconds'))), name='queue_retry_policy'),
+            model_name="queue",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("max_attempts__gte", 1),
+                    ("retry_backoff_seconds__gte", 0),
+                    ("retry_backoff_seconds__lte", models.F("retry_backoff_max_seconds")),
+                ),
+                name="queue_retry_policy",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='queue',
-            constraint=models.CheckConstraint(condition=models.Q(('intake__in', [coordinator.states.Intake['OPEN'], coordinator.states.Intake['STOPPED']])), name='queue_intake'),
+            model_name="queue",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "intake__in",
+                        [coordinator.states.Intake["OPEN"], coordinator.states.Intake["STOPPED"]],
+                    )
+                ),
+                name="queue_intake",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='queue',
-            constraint=models.CheckConstraint(condition=models.Q(('rollout_stage__in', [coordinator.states.RolloutStage['SHADOW'], coordinator.states.RolloutStage['IDEMPOTENT_READS'], coordinator.states.RolloutStage['CONDITIONAL_WRITES']])), name='queue_stage'),
+            model_name="queue",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "rollout_stage__in",
+                        [
+                            coordinator.states.RolloutStage["SHADOW"],
+                            coordinator.states.RolloutStage["IDEMPOTENT_READS"],
+                            coordinator.states.RolloutStage["CONDITIONAL_WRITES"],
+                        ],
+                    )
+                ),
+                name="queue_stage",
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('state', coordinator.states.RunState['ACTIVE'])), fields=['id'], name='run_active'),
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("state", coordinator.states.RunState["ACTIVE"])),
+                fields=["id"],
+                name="run_active",
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['queue', '-id'], name='run_by_queue'),
+            model_name="run",
+            index=models.Index(fields=["queue", "-id"], name="run_by_queue"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [coordinator.states.RunState['ACTIVE'], coordinator.states.RunState['COMMITTED'], coordinator.states.RunState['CANCELLED'], coordinator.states.RunState['FAILED']])), name='run_state'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            coordinator.states.RunState["ACTIVE"],
+                            coordinator.states.RunState["COMMITTED"],
+                            coordinator.states.RunState["CANCELLED"],
+                            coordinator.states.RunState["FAILED"],
+                        ],
+                    )
+                ),
+                name="run_state",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at', None), ('state', coordinator.states.RunState['ACTIVE'])), models.Q(models.Q(('state', coordinator.states.RunState['ACTIVE']), _negated=True), ('finished_at__isnull', False)), _connector='OR'), name='run_finished'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("finished_at", None), ("state", coordinator.states.RunState["ACTIVE"])
+                    ),
+                    models.Q(
+                        models.Q(("state", coordinator.states.RunState["ACTIVE"]), _negated=True),
+                        ("finished_at__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="run_finished",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='serialscope',
-            constraint=models.UniqueConstraint(fields=('queue', 'token'), name='serial_scope_token'),
+            model_name="serialscope",
+            constraint=models.UniqueConstraint(
+                fields=("queue", "token"), name="serial_scope_token"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='stagedresult',
-            constraint=models.UniqueConstraint(fields=('attempt', 'result_digest'), name='staged_result'),
+            model_name="stagedresult",
+            constraint=models.UniqueConstraint(
+                fields=("attempt", "result_digest"), name="staged_result"
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(models.F('queue'), models.OrderBy(models.F('priority'), descending=True), models.F('claimable_at'), condition=models.Q(('claimable_at__isnull', False)), name='task_claimable'),
+            model_name="task",
+            index=models.Index(
+                models.F("queue"),
+                models.OrderBy(models.F("priority"), descending=True),
+                models.F("claimable_at"),
+                condition=models.Q(("claimable_at__isnull", False)),
+                name="task_claimable",
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('claimable_at', None), ('state', coordinator.states.TaskState['CLAIMED'])), fields=['queue'], name='task_leased'),
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(
+                    ("claimable_at", None), ("state", coordinator.states.TaskState["CLAIMED"])
+                ),
+                fields=["queue"],
+                name="task_leased",
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('state__in', [coordinator.states.TaskState['COMMITTED'], coordinator.states.TaskState['SUPERSEDED']]), _negated=True), fields=['run', 'state'], name='task_unsettled'),
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            coordinator.states.TaskState["COMMITTED"],
+                            coordinator.states.TaskState["SUPERSEDED"],
+                        ],
+                    ),
+                    _negated=True,
+                ),
+                fields=["run", "state"],
+                name="task_unsettled",
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['queue', '-task_id'], name='task_by_queue'),
+            model_name="task",
+            index=models.Index(fields=["queue", "-task_id"], name="task_by_queue"),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(fields=('run', 'node_id', 'revision'), name='task_node_revision'),
+            model_name="task",
+            constraint=models.UniqueConstraint(
+                fields=("run", "node_id", "revision"), name="task_node_revision"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(condition=models.Q(('supersedes__isnull', False)), fields=('supersedes',), name='task_one_successor'),
+            model_name="task",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("supersedes__isnull", False)),
+                fields=("supersedes",),
+                name="task_one_successor",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(condition=models.Q(('serial_held', True)), fields=('serial_scope',), name='task_serial_holder'),
+            model_name="task",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("serial_held", True)),
+                fields=("serial_scope",),
+                name="task_serial_holder",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [coordinator.states.TaskState['BLOCKED'], coordinator.states.TaskState['READY'], coordinator.states.TaskState['CLAIMED'], coordinator.states.TaskState['AWAITING_APPROVAL'], coordinator.states.TaskState['AWAITING_RECONCILIATION'], coordinator.states.TaskState['COMMITTED'], coordinator.states.TaskState['CANCELLED'], coordinator.states.TaskState['SUPERSEDED'], coordinator.states.TaskState['FAILED']])), name='task_state'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            coordinator.states.TaskState["BLOCKED"],
+                            coordinator.states.TaskState["READY"],
+                            coordinator.states.TaskState["CLAIMED"],
+                            coordinator.states.TaskState["AWAITING_APPROVAL"],
+                            coordinator.states.TaskState["AWAITING_RECONCILIATION"],
+                            coordinator.states.TaskState["COMMITTED"],
+                            coordinator.states.TaskState["CANCELLED"],
+                            coordinator.states.TaskState["SUPERSEDED"],
+                            coordinator.states.TaskState["FAILED"],
+                        ],
+                    )
+                ),
+                name="task_state",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('replay__in', [coordinator.states.Replay['READ_ONLY'], coordinator.states.Replay['REPLAYABLE'], coordinator.states.Replay['NON_REPLAYABLE']])), name='task_replay'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "replay__in",
+                        [
+                            coordinator.states.Replay["READ_ONLY"],
+                            coordinator.states.Replay["REPLAYABLE"],
+                            coordinator.states.Replay["NON_REPLAYABLE"],
+                        ],
+                    )
+                ),
+                name="task_replay",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', coordinator.states.TaskState['CLAIMED']), _negated=True), models.Q(('attempt_id__isnull', False), ('lease_expires_at__isnull', False), ('owner__isnull', False)), _connector='OR'), name='task_claimed_has_attempt'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", coordinator.states.TaskState["CLAIMED"]), _negated=True),
+                    models.Q(
+                        ("attempt_id__isnull", False),
+                        ("lease_expires_at__isnull", False),
+                        ("owner__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="task_claimed_has_attempt",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', coordinator.states.TaskState['CLAIMED']), _negated=True), ('serial_scope', None), ('serial_held', True), _connector='OR'), name='task_claimed_holds_serial'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", coordinator.states.TaskState["CLAIMED"]), _negated=True),
+                    ("serial_scope", None),
+                    ("serial_held", True),
+                    _connector="OR",
+                ),
+                name="task_claimed_holds_serial",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(models.Q(('state', coordinator.states.TaskState['COMMITTED']), _negated=True), models.Q(('state', coordinator.states.TaskState['SUPERSEDED']), _negated=True), ('result_commit', None)), ('state', coordinator.states.TaskState['SUPERSEDED']), models.Q(('result_commit__isnull', False), ('state', coordinator.states.TaskState['COMMITTED'])), _connector='OR'), name='task_committed_has_result'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        models.Q(
+                            ("state", coordinator.states.TaskState["COMMITTED"]), _negated=True
+                        ),
+                        models.Q(
+                            ("state", coordinator.states.TaskState["SUPERSEDED"]), _negated=True
+                        ),
+                        ("result_commit", None),
+                    ),
+                    ("state", coordinator.states.TaskState["SUPERSEDED"]),
+                    models.Q(
+                        ("result_commit__isnull", False),
+                        ("state", coordinator.states.TaskState["COMMITTED"]),
+                    ),
+                    _connector="OR",
+                ),
+                name="task_committed_has_result",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', coordinator.states.TaskState['READY']), _negated=True), models.Q(('claimable_at__isnull', False), ('pending_dependencies', 0), ('ready_at__isnull', False)), _connector='OR'), name='task_ready_is_claimable'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", coordinator.states.TaskState["READY"]), _negated=True),
+                    models.Q(
+                        ("claimable_at__isnull", False),
+                        ("pending_dependencies", 0),
+                        ("ready_at__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="task_ready_is_claimable",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('claimable_at', None), ('state__in', [coordinator.states.TaskState['READY'], coordinator.states.TaskState['CLAIMED']]), _connector='OR'), name='task_only_open_is_claimable'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("claimable_at", None),
+                    (
+                        "state__in",
+                        [
+                            coordinator.states.TaskState["READY"],
+                            coordinator.states.TaskState["CLAIMED"],
+                        ],
+                    ),
+                    _connector="OR",
+                ),
+                name="task_only_open_is_claimable",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('cancel_generation__gte', 0), ('claim_generation__gte', 0), ('max_attempts__gte', 1), ('pending_dependencies__gte', 0), ('scheduler_epoch__gte', 0), ('state_version__gte', 1)), name='task_counters'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("cancel_generation__gte", 0),
+                    ("claim_generation__gte", 0),
+                    ("max_attempts__gte", 1),
+                    ("pending_dependencies__gte", 0),
+                    ("scheduler_epoch__gte", 0),
+                    ("state_version__gte", 1),
+                ),
+                name="task_counters",
+            ),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(condition=models.Q(('task__isnull', False)), fields=['task', 'id'], name='event_by_task'),
+            model_name="event",
+            index=models.Index(
+                condition=models.Q(("task__isnull", False)),
+                fields=["task", "id"],
+                name="event_by_task",
+            ),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('refusal_key__isnull', False)), name='event_refusals'),
+            model_name="event",
+            index=models.Index(
+                models.OrderBy(models.F("id"), descending=True),
+                condition=models.Q(("refusal_key__isnull", False)),
+                name="event_refusals",
+            ),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('task__isnull', True)), name='event_without_task'),
+            model_name="event",
+            index=models.Index(
+                models.OrderBy(models.F("id"), descending=True),
+                condition=models.Q(("task__isnull", True)),
+                name="event_without_task",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='event',
-            constraint=models.UniqueConstraint(condition=models.Q(('refusal_key__isnull', False)), fields=('refusal_key',), name='event_refusal_once'),
+            model_name="event",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("refusal_key__isnull", False)),
+                fields=("refusal_key",),
+                name="event_refusal_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='canonicalcommit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('blob', None), ('result__isnull', False)), models.Q(('blob__isnull', False), ('result', None)), _connector='OR'), name='commit_has_one_result'),
+            model_name="canonicalcommit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("blob", None), ("result__isnull", False)),
+                    models.Q(("blob__isnull", False), ("result", None)),
+                    _connector="OR",
+                ),
+                name="commit_has_one_result",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(fields=('task', 'claim_generation'), name='attempt_generation'),
+            model_name="attempt",
+            constraint=models.UniqueConstraint(
+                fields=("task", "claim_generation"), name="attempt_generation"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [coordinator.states.AttemptState['STARTED'], coordinator.states.AttemptState['RESULT_STAGED'], coordinator.states.AttemptState['COMMITTED'], coordinator.states.AttemptState['FENCED'], coordinator.states.AttemptState['EXPIRED'], coordinator.states.AttemptState['STALE_INPUT'], coordinator.states.AttemptState['CANCELLED'], coordinator.states.AttemptState['FAILED'], coordinator.states.AttemptState['RELEASED'], coordinator.states.AttemptState['PARKED']])), name='attempt_state'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            coordinator.states.AttemptState["STARTED"],
+                            coordinator.states.AttemptState["RESULT_STAGED"],
+                            coordinator.states.AttemptState["COMMITTED"],
+                            coordinator.states.AttemptState["FENCED"],
+                            coordinator.states.AttemptState["EXPIRED"],
+                            coordinator.states.AttemptState["STALE_INPUT"],
+                            coordinator.states.AttemptState["CANCELLED"],
+                            coordinator.states.AttemptState["FAILED"],
+                            coordinator.states.AttemptState["RELEASED"],
+                            coordinator.states.AttemptState["PARKED"],
+                        ],
+                    )
+                ),
+                name="attempt_state",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('state__in', [coordinator.states.AttemptState['RESULT_STAGED'], coordinator.states.AttemptState['STARTED']])), models.Q(models.Q(('state__in', [coordinator.states.AttemptState['RESULT_STAGED'], coordinator.states.AttemptState['STARTED']]), _negated=True), ('ended_at__isnull', False)), _connector='OR'), name='attempt_ended'),
+            model_name="attempt",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("ended_at", None),
+                        (
+                            "state__in",
+                            [
+                                coordinator.states.AttemptState["RESULT_STAGED"],
+                                coordinator.states.AttemptState["STARTED"],
+                            ],
+                        ),
+                    ),
+                    models.Q(
+                        models.Q(
+                            (
+                                "state__in",
+                                [
+                                    coordinator.states.AttemptState["RESULT_STAGED"],
+                                    coordinator.states.AttemptState["STARTED"],
+                                ],
+                            ),
+                            _negated=True,
+                        ),
+                        ("ended_at__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="attempt_ended",
+            ),
         ),
     ]

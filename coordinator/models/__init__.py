@@ -1,7 +1,9 @@
 """Facts: one file per aggregate. Only services write them (contract 16)."""
 
 from .access import Access, BreakGlass, Credential, OperatorToken
+from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
+from .effect import Dispatch, EffectSlot, Evidence, LookUp
 from .event import Event, StoredAnswer
 from .queue import MIN_TTL_SECONDS, Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
@@ -12,14 +14,20 @@ __all__ = [
     "MIN_TTL_SECONDS",
     "RENEWALS_REMEMBERED",
     "Access",
+    "Approval",
     "Attempt",
     "Blob",
     "BreakGlass",
     "CanonicalCommit",
     "Credential",
+    "Decision",
     "Dependency",
+    "Dispatch",
     "Downstream",
+    "EffectSlot",
     "Event",
+    "Evidence",
+    "LookUp",
     "MemoryFact",
     "MemoryKey",
     "OperatorToken",

@@ -18,13 +18,28 @@ class Event(models.Model):
     # No foreign keys in the database: history outlives what it tells of, and each check
     # would share-lock a hot row once per event.
     queue = models.ForeignKey(
-        Queue, null=True, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+        Queue,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
     )
     run = models.ForeignKey(
-        "Run", null=True, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+        "Run",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
     )
     task = models.ForeignKey(
-        "Task", null=True, on_delete=models.DO_NOTHING, related_name="events", db_index=False, db_constraint=False
+        "Task",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        related_name="events",
+        db_index=False,
+        db_constraint=False,
     )
     attempt_id = models.UUIDField(null=True)
     state_version = models.BigIntegerField(null=True)  # the task's, after the fact
@@ -39,17 +54,19 @@ class Event(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                name="event_refusal_once", fields=["refusal_key"], condition=Q(refusal_key__isnull=False)
+                name="event_refusal_once",
+                fields=["refusal_key"],
+                condition=Q(refusal_key__isnull=False),
             )
         ]
         indexes = [
-            models.Index(name="event_by_task", fields=["task", "id"], condition=Q(task__isnull=False)),
+            models.Index(
+                name="event_by_task", fields=["task", "id"], condition=Q(task__isnull=False)
+            ),
             models.Index(
                 F("id").desc(), name="event_refusals", condition=Q(refusal_key__isnull=False)
             ),
-            models.Index(
-                F("id").desc(), name="event_without_task", condition=Q(task__isnull=True)
-            ),
+            models.Index(F("id").desc(), name="event_without_task", condition=Q(task__isnull=True)),
         ]
 
     def __str__(self) -> str:

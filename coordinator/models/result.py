@@ -12,7 +12,9 @@ class Blob(models.Model):
     """Bytes that an attempt put into its isolated area; immutable, visible once complete."""
 
     id = models.BigAutoField(primary_key=True)
-    attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="blobs", db_index=False)
+    attempt = models.ForeignKey(
+        Attempt, on_delete=models.PROTECT, related_name="blobs", db_index=False
+    )
     name = models.TextField()
     digest = models.TextField()
     size_bytes = models.BigIntegerField()
@@ -31,7 +33,9 @@ class StagedResult(models.Model):
     """A result that an attempt put aside. Late attempts may stage too: never canonical."""
 
     id = models.BigAutoField(primary_key=True)
-    attempt = models.ForeignKey(Attempt, on_delete=models.PROTECT, related_name="staged", db_index=False)
+    attempt = models.ForeignKey(
+        Attempt, on_delete=models.PROTECT, related_name="staged", db_index=False
+    )
     result_digest = models.TextField()
     result = models.TextField()  # RFC 8785 text
     canonical_candidate = models.BooleanField()
@@ -59,7 +63,9 @@ class CanonicalCommit(models.Model):
     input_digest = models.TextField()
     result_digest = models.TextField()
     result = models.TextField(null=True)  # RFC 8785 text; null where a blob holds it
-    blob = models.ForeignKey(Blob, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
+    blob = models.ForeignKey(
+        Blob, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     parents = models.JSONField(default=list)  # [{node_id, result_commit_id, result_digest}]
     committed_at = models.DateTimeField()
 
@@ -94,11 +100,15 @@ class MemoryFact(models.Model):
     """One version of one key, written by a canonical commit. Append-only."""
 
     id = models.BigAutoField(primary_key=True)
-    memory_key = models.ForeignKey(MemoryKey, on_delete=models.PROTECT, related_name="facts", db_index=False)
+    memory_key = models.ForeignKey(
+        MemoryKey, on_delete=models.PROTECT, related_name="facts", db_index=False
+    )
     version = models.BigIntegerField()
     value = models.TextField()  # RFC 8785 text
     value_digest = models.TextField()
-    result_commit = models.ForeignKey(CanonicalCommit, on_delete=models.PROTECT, related_name="memory")
+    result_commit = models.ForeignKey(
+        CanonicalCommit, on_delete=models.PROTECT, related_name="memory"
+    )
     created_at = models.DateTimeField()
 
     class Meta:

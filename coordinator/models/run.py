@@ -49,7 +49,9 @@ class Dependency(models.Model):
     """
 
     pk = models.CompositePrimaryKey("parent_id", "child_id")
-    parent = models.ForeignKey("Task", on_delete=models.CASCADE, related_name="edges_out", db_index=False)
+    parent = models.ForeignKey(
+        "Task", on_delete=models.CASCADE, related_name="edges_out", db_index=False
+    )
     child = models.ForeignKey("Task", on_delete=models.CASCADE, related_name="edges_in")
 
     def __str__(self) -> str:

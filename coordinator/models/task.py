@@ -49,7 +49,9 @@ class Task(models.Model):
     replay = models.TextField(choices=[(r, r) for r in Replay], default=Replay.READ_ONLY)
     slots = models.JSONField(default=dict)  # {slot: downstream}
     serial_key = models.TextField(null=True)
-    serial_scope = models.ForeignKey(SerialScope, null=True, on_delete=models.PROTECT, db_index=False)
+    serial_scope = models.ForeignKey(
+        SerialScope, null=True, on_delete=models.PROTECT, db_index=False
+    )
     #: Held from the grant until nobody can act for the task any more (contract 7).
     serial_held = models.BooleanField(default=False)
     state_version = models.BigIntegerField(default=1)
@@ -82,9 +84,13 @@ class Task(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(name="task_node_revision", fields=["run", "node_id", "revision"]),
             models.UniqueConstraint(
-                name="task_one_successor", fields=["supersedes"], condition=Q(supersedes__isnull=False)
+                name="task_node_revision", fields=["run", "node_id", "revision"]
+            ),
+            models.UniqueConstraint(
+                name="task_one_successor",
+                fields=["supersedes"],
+                condition=Q(supersedes__isnull=False),
             ),
             models.UniqueConstraint(
                 name="task_serial_holder", fields=["serial_scope"], condition=Q(serial_held=True)
@@ -102,7 +108,11 @@ class Task(models.Model):
             ),
             models.CheckConstraint(
                 name="task_committed_has_result",
-                condition=(~Q(state=TaskState.COMMITTED) & ~Q(state=TaskState.SUPERSEDED) & Q(result_commit=None))
+                condition=(
+                    ~Q(state=TaskState.COMMITTED)
+                    & ~Q(state=TaskState.SUPERSEDED)
+                    & Q(result_commit=None)
+                )
                 | Q(state=TaskState.SUPERSEDED)
                 | Q(state=TaskState.COMMITTED, result_commit__isnull=False),
             ),
