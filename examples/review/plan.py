@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from examples.review.handlers import ANALYSE, INVENTORY, REPORT
@@ -10,6 +11,7 @@ from tenure import Client
 
 #: How the run is recognised when the fleet starts again.
 EXAMPLE = "folder-review"
+LONGEST_NAME = 200
 
 
 def nodes(listing: Listing) -> list[dict[str, Any]]:
@@ -17,7 +19,7 @@ def nodes(listing: Listing) -> list[dict[str, Any]]:
     root = str(listing.root)
     analyses = [
         {
-            "node_id": f"analyse:{path}",
+            "node_id": _name(path),
             "kind": ANALYSE,
             "input": {"root": root, "path": path},
             "depends_on": [INVENTORY],
@@ -38,6 +40,15 @@ def nodes(listing: Listing) -> list[dict[str, Any]]:
             "depends_on": [node["node_id"] for node in analyses],
         },
     ]
+
+
+def _name(path: str) -> str:
+    """A node's name has at most 200 characters; of longer paths the end is kept, with a digest of the whole."""
+    name = f"{ANALYSE}:{path}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(path.encode()).hexdigest()[:12]
+    return f"{ANALYSE}:{mark}…{path[-(LONGEST_NAME - 40) :]}"
 
 
 def submit(client: Client, *, queue: str, listing: Listing) -> str:

@@ -1,0 +1,223 @@
+"""The command line: what it prints, and an exit code that is 0 only when it did what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenure.cli import main
+from tests.sdk.scripted import Reply, ScriptedServer, Seen, in_turn, problem, scripted
+
+RUN = {
+    "run_id": "r1",
+    "queue": "q",
+    "state": "ACTIVE",
+    "name": "nightly",
+    "created_at": "2026-11-30T06:00:00Z",
+}
+TASK = {
+    "task_id": "t1",
+    "run_id": "r1",
+    "node_id": "a",
+    "kind": "k",
+    "queue": "q",
+    "state": "READY",
+    "state_version": 3,
+}
+
+
+def _connect(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_URL", server.url)
+    monkeypatch.setenv("TENURE_TOKEN", "tnr_w_secret")
+
+
+def _site(*states: str) -> Any:
+    """A coordinator whose run goes through these states."""
+    left = list(states)
+
+    def script(seen: Seen) -> Reply:
+        path = seen.path.split("?")[0]
+        if seen.method == "POST":
+            receipt = {
+                "run_id": "r1",
+                "state": "ACTIVE",
+                "tasks": [{"node_id": "a", "task_id": "t1", "state": "READY"}],
+            }
+            return Reply(201, receipt)
+        if path.endswith("/runs/r1"):
+            return Reply(200, {**RUN, "state": left.pop(0) if len(left) > 1 else left[0]})
+        return Reply(
+            200, {"next": None, "previous": None, "results": [{**TASK, "state": "COMMITTED"}]}
+        )
+
+    return script
+
+
+def test_submit_prints_the_run_and_sends_what_the_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(
+        json.dumps({"queue": "q", "nodes": [{"node_id": "a", "kind": "k", "input": {}}]})
+    )
+    with scripted(_site("ACTIVE")) as server:
+        _connect(server, monkeypatch)
+        assert main(["submit", str(file), "--name", "nightly", "--key", "nightly-2026-11-30"]) == 0
+    assert capsys.readouterr().out == "r1\n"
+    assert server.seen[0].json["name"] == "nightly"
+    assert server.seen[0].key == "nightly-2026-11-30"
+
+
+def test_submit_reads_a_single_task_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"kind": "k", "input": {"a": 1}, "priority": 5}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(task)))
+    with scripted(in_turn(Reply(201, TASK))) as server:
+        _connect(server, monkeypatch)
+        assert main(["submit", "-", "--queue", "q", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task_id"] == "t1"
+    assert server.seen[0].path == "/api/v1/tasks"
+    assert server.seen[0].json == {"node_id": "task", "queue": "q", **task}
+
+
+@pytest.mark.parametrize(("state", "code"), [("COMMITTED", 0), ("FAILED", 1), ("CANCELLED", 1)])
+def test_watch_succeeds_only_if_the_run_is_committed(
+    state: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(_site("ACTIVE", state)) as server:
+        _connect(server, monkeypatch)
+        assert main(["watch", "r1"]) == code
+    assert f"run r1: {state} (1 of 1 committed)" in capsys.readouterr().out
+
+
+def test_watch_prints_one_document_for_scripts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(_site("COMMITTED")) as server:
+        _connect(server, monkeypatch)
+        assert main(["watch", "r1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["counts"] == {"COMMITTED": 1}
+
+
+def test_get_finds_a_run_where_there_is_no_such_task(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(in_turn(problem(404, "NOT_FOUND"), Reply(200, RUN))) as server:
+        _connect(server, monkeypatch)
+        assert main(["get", "r1"]) == 0
+    assert "nightly" in capsys.readouterr().out
+
+
+def test_list_prints_tab_separated_rows_where_nobody_looks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = {"next": None, "results": [TASK, {**TASK, "task_id": "t2", "node_id": "tab\there"}]}
+    with scripted(in_turn(Reply(200, page))) as server:
+        _connect(server, monkeypatch)
+        assert main(["list", "tasks", "--state", "READY", "--limit", "2"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows == ["t1\tREADY\ta\tk\t", "t2\tREADY\ttab here\tk\t"]
+    assert "state=READY" in server.seen[0].path
+
+
+def test_explain_lists_the_reasons(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = {"claimable": False, "reasons": [{"code": "BLOCKED", "detail": "waits for b"}]}
+    with scripted(in_turn(Reply(200, why))) as server:
+        _connect(server, monkeypatch)
+        assert main(["explain", "t1"]) == 0
+    assert "BLOCKED: waits for b" in capsys.readouterr().out
+
+
+def test_cancel_tells_what_may_still_be_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = {"outcome": "CANCELLED", "cancel_generation": 1, "effects": [{"slot": "mail"}]}
+    with scripted(in_turn(Reply(200, receipt))) as server:
+        _connect(server, monkeypatch)
+        assert main(["cancel", "t1", "--reason", "wrong folder"]) == 0
+    out = capsys.readouterr().out
+    assert "CANCELLED" in out
+    assert "mail" in out
+
+
+def test_revise_binds_itself_to_the_version_that_it_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "input.json"
+    file.write_text('{"path": "b"}')
+    revised = {**TASK, "task_id": "t2", "revision": 2}
+    with scripted(in_turn(Reply(200, TASK), Reply(201, revised))) as server:
+        _connect(server, monkeypatch)
+        assert main(["revise", "t1", str(file), "--reason", "typo"]) == 0
+    assert server.seen[1].json["expected_state_version"] == 3
+    assert "t2 (revision 2)" in capsys.readouterr().out
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(in_turn(problem(409, "ALREADY_COMMITTED", detail="the commit won"))) as server:
+        _connect(server, monkeypatch)
+        assert main(["cancel", "t1", "--reason", "too late"]) == 1
+    assert capsys.readouterr().err == "tenure: ALREADY_COMMITTED: the commit won\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "a submission is an object"),
+        ('{"nodes": []}', "a run needs a queue"),
+        ('{"queue": "q", "nodes": [], "nmae": "x"}', "a run has no nmae"),
+        ('{"queue": "q"}', "a task needs input, kind"),
+    ],
+)
+def test_a_document_that_is_no_submission_is_refused_before_anything_is_sent(
+    text: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(text)
+    with scripted(_site("ACTIVE")) as server:
+        _connect(server, monkeypatch)
+        assert main(["submit", str(file)]) == 2
+    assert told in capsys.readouterr().err
+    assert server.seen == []
+
+
+def test_what_is_missing_is_named_with_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TENURE_URL", raising=False)
+    monkeypatch.delenv("TENURE_TOKEN", raising=False)
+    assert main(["list"]) == 2
+    assert "TENURE_URL" in capsys.readouterr().err
+    assert main(["list", "--url", "http://127.0.0.1:1"]) == 2
+    assert "TENURE_TOKEN" in capsys.readouterr().err
+    assert (
+        main(["list", "--url", "http://127.0.0.1:1", "--token-file", str(tmp_path / "none")]) == 2
+    )
+    assert "cannot read the token" in capsys.readouterr().err
+
+
+def test_names_of_others_cannot_drive_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = {"next": None, "results": [{**TASK, "node_id": "\x1b[2Jgone"}]}
+    with scripted(in_turn(Reply(200, page))) as server:
+        _connect(server, monkeypatch)
+        assert main(["list", "tasks"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "gone" in out
