@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,15 @@ def _state_folder() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
+    try:
+        messages = checks.run_checks(include_deployment_checks=settings.PRODUCTION)
+    except ImportError as error:  # half an upgrade, or a package that is gone
+        detail = f"the application cannot be loaded: {error}"
+        yield Finding("settings", ok=False, detail=detail, mend="Install this version completely.")
+        return
     faults = [
         message
-        for message in checks.run_checks(include_deployment_checks=settings.PRODUCTION)
+        for message in messages
         if message.level >= (checks.WARNING if settings.PRODUCTION else checks.ERROR)
         and not message.is_silenced()
     ]
@@ -190,6 +197,11 @@ def _outside_broker() -> Iterator[Finding]:
         return
     from coordinator.site.celery import app
 
+    scheme = settings.CELERY_BROKER_URL.partition(":")[0]
+    if scheme in {"redis", "rediss"} and find_spec("redis") is None:
+        detail = "the client library `redis` is not installed"
+        yield Finding("broker", ok=False, detail=detail, mend="pip install redis")
+        return
     mend = "Start it, or correct CELERY_BROKER_URL."
     try:
         with app.connection_for_write(connect_timeout=CONNECT_SECONDS) as broker:

@@ -79,6 +79,7 @@ TEMPLATES = [
                 "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "console.context.shell",
             ],
         },
     }
@@ -151,6 +152,8 @@ AXES_COOLOFF_TIME = (
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_VERBOSE = False
+AXES_LOCKOUT_CALLABLE = "console.views.accounts.locked_out"
+CSRF_FAILURE_VIEW = "console.views.errors.csrf_failed"
 
 # --- the wire -----------------------------------------------------------------------------------------------------
 
@@ -175,18 +178,17 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024  # contract 5: bodies are at most 1 Mi
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "coordinator.api.schema.OperationSchema",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tenure",
-    "DESCRIPTION": "Claims, fences and canonical commits for fleets of AI agents.",
+    "DESCRIPTION": "claim.v1: claims, fences and canonical commits for fleets of AI agents.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SWAGGER_UI_DIST": "SIDECAR",  # loads nothing from another host
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
+    "LICENSE": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": ["coordinator.api.schema.add_components"],
 }
 
 # --- time and language --------------------------------------------------------------------------------------------

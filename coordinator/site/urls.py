@@ -14,3 +14,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
 ]
+
+handler403 = "console.views.errors.forbidden"
+handler404 = "console.views.errors.not_found"
+handler500 = "console.views.errors.failed"
