@@ -169,6 +169,11 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if BEHIND_TLS else 0
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # HSTS for subdomains and
+    "security.W021",  # the preload list: the whole domain's decision, not ours
+    "security.W008",  # redirecting to HTTPS is usually the proxy's part; TENURE_SSL_REDIRECT makes it ours
+]
 SECURE_SSL_REDIRECT = environment.flag("TENURE_SSL_REDIRECT")
 if environment.flag("TENURE_TRUST_FORWARDED_PROTO"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
