@@ -24,6 +24,8 @@ from tenure.records import (
     Fact,
     Json,
     Queue,
+    Reopened,
+    Revised,
     Run,
     SubmittedRun,
     Task,
@@ -146,7 +148,8 @@ class Client:
 
     def candidates(self, task_id: str) -> tuple[Candidate, ...]:
         """Every result that attempts of this task put forward, the canonical one among them."""
-        return tuple(self._pages(f"tasks/{_part(task_id)}/candidates", {}, Candidate))
+        page = _object(self._get(f"tasks/{_part(task_id)}/candidates"))
+        return tuple(decode(Candidate, row) for row in page.get("results", ()))
 
     def fetch_blob(self, attempt_id: str, name: str, into: IO[bytes]) -> str:
         """Write the bytes of a blob into a file; their digest."""
@@ -191,21 +194,20 @@ class Client:
         reason: str,
         expected_state_version: int,
         key: str | None = None,
-    ) -> Task:
+    ) -> Revised:
         """Put a new revision with another input in a task's place; the old one is SUPERSEDED (contract 10)."""
         body = {"expected_state_version": expected_state_version, "input": input, "reason": reason}
-        return decode(
-            Task, self._post(f"tasks/{_part(task_id)}/revise", body, key=key or new_key()).body
-        )
+        answer = self._post(f"tasks/{_part(task_id)}/revise", body, key=key or new_key())
+        return decode(Revised, answer.body, tries=answer.tries)
 
-    def reopen(self, task_id: str, *, reason: str, expected_state_version: int) -> Task:
+    def reopen(self, task_id: str, *, reason: str, expected_state_version: int) -> Reopened:
         """Give a CANCELLED or FAILED task a fresh allowance of attempts.
 
         Not repeated when its answer is lost: the repeat would be refused for the version that the first one raised.
         """
         body = {"expected_state_version": expected_state_version, "reason": reason}
         answer = self._post(f"tasks/{_part(task_id)}/reopen", body, repeat=Repeat.NEVER)
-        return decode(Task, answer.body)
+        return decode(Reopened, answer.body)
 
     # -- how ----------------------------------------------------------------------------------------------------
 

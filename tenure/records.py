@@ -106,7 +106,11 @@ class Run:
     created_at: datetime
     name: str = ""
     metadata: Json = None
+    node_count: int | None = None
+    submitted_by: str | None = None
     finished_at: datetime | None = None
+    #: Nodes by the state of their newest task, where the run was read singly.
+    progress: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,11 +167,16 @@ class Attempt:
     owner: str
     state: str
     started_at: datetime
+    task_id: str | None = None
+    worker: str | None = None
     pool: str | None = None
     lease_expires_at: datetime | None = None
     renewals: int = 0
     ended_at: datetime | None = None
     end_reason: str | None = None
+    error: Json = None
+    #: From the lapse of the lease that this grant took over to the grant.
+    reclaim_seconds: float | None = None
     usage: Usage = field(default_factory=Usage)
 
 
@@ -200,6 +209,31 @@ class Cancellation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Revised:
+    """The new task in the place of a superseded one. `effects` of the old one have already happened (contract 10)."""
+
+    task_id: str
+    run_id: str
+    node_id: str
+    revision: int
+    supersedes: str
+    state: str
+    state_version: int
+    tries: int
+    effects: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reopened:
+    """A task with a fresh allowance of attempts: READY, or BLOCKED where a parent is not committed."""
+
+    task_id: str
+    state: str
+    state_version: int
+    effects: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fact:
     """One key of shared memory at its newest version."""
 
@@ -218,8 +252,14 @@ class Candidate:
     attempt_id: str
     result_digest: str
     result: Json = None
+    #: `{name, digest, size_bytes, content_type}` where bytes are the result.
+    blob: Mapping[str, Json] | None = None
     canonical: bool = False
     canonical_candidate: bool = False
+    owner: str | None = None
+    claim_generation: int | None = None
+    attempt_state: str | None = None
+    result_commit_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,10 @@ def nodes(listing: Listing) -> list[dict[str, Any]]:
             "kind": ANALYSE,
             "input": {"root": root, "path": path},
             "depends_on": [INVENTORY],
+            # In the order of the list; a file that was lost to a frozen worker is then the first to be done again.
+            "priority": -number,
         }
-        for path in listing.paths
+        for number, path in enumerate(listing.paths)
     ]
     return [
         {

@@ -72,7 +72,13 @@ def _watch(client: Client, args: argparse.Namespace) -> bool:
 def _report_watch(client: Client, run_id: str, args: argparse.Namespace) -> bool:
     seen = watch(client, run_id, quiet=args.json)
     if args.json:
-        print_json({"run": seen.run, "counts": dict(seen.counts), "tasks": list(seen.tasks)})
+        print_json(
+            {
+                "run": seen.run,
+                "counts": dict(seen.counts),
+                "tasks": list(client.tasks(run_id=run_id)),
+            }
+        )
     return seen.run.state == "COMMITTED"
 
 

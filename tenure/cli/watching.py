@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,12 +24,12 @@ LONGEST_POLL_SECONDS = 3.0
 #: Rows of the live view; a run may have 10 000 nodes, a terminal has forty lines.
 MOST_ROWS = 12
 _OVER = {"COMMITTED", "CANCELLED", "FAILED"}
-_TELLING = ("CLAIMED", "FAILED", "AWAITING_APPROVAL", "AWAITING_RECONCILIATION", "CANCELLED")
+_TELLING = ("FAILED", "AWAITING_APPROVAL", "AWAITING_RECONCILIATION", "CANCELLED", "CLAIMED")
 
 
 @dataclass(frozen=True)
 class Look:
-    """A run and the newest task of each of its nodes, at one moment."""
+    """A run at one moment, and those of its tasks that tell something."""
 
     run: Run
     tasks: Sequence[Task]
@@ -36,7 +37,7 @@ class Look:
     @property
     def counts(self) -> Counter[str]:
         """How many nodes are in which state."""
-        return Counter(task.state for task in self.tasks)
+        return Counter(self.run.progress or {})
 
     def sentence(self) -> str:
         """`17 of 40 committed, 3 CLAIMED, 20 BLOCKED`."""
@@ -44,13 +45,18 @@ class Look:
         rest = [
             f"{number} {state}" for state, number in counts.most_common() if state != "COMMITTED"
         ]
-        return ", ".join([f"{counts['COMMITTED']} of {len(self.tasks)} committed", *rest])
+        return ", ".join([f"{counts['COMMITTED']} of {counts.total()} committed", *rest])
 
 
 def look(client: Client, run_id: str) -> Look:
-    """One look. The run is read first: a run that was over then has no later news in its tasks."""
+    """One look. Only tasks of the telling states are fetched: a run may have 10 000 nodes."""
     run = client.run(run_id)
-    tasks = [task for task in client.tasks(run_id=run_id) if task.state != "SUPERSEDED"]
+    states = [state for state in _TELLING if (run.progress or {}).get(state)]
+    tasks = [
+        task
+        for state in states
+        for task in islice(client.tasks(run_id=run_id, state=state), MOST_ROWS)
+    ]
     return Look(run, tasks)
 
 
@@ -80,22 +86,22 @@ def _follow(client: Client, run_id: str, show: Callable[[Look], None]) -> Look:
 
 
 class _Lines:
-    """Plain progress: each task's change of state is one line."""
+    """Plain progress: a line when the counts change, and one for each task that needs a person."""
 
     def __init__(self) -> None:
-        self._states: dict[str, str] = {}
+        self._sentence = ""
+        self._told: set[str] = set()
 
     def show(self, seen: Look) -> None:
         for task in seen.tasks:
-            if self._states.get(task.task_id) != task.state:
-                self._states[task.task_id] = task.state
-                if task.state not in {"BLOCKED", "READY"}:
-                    say(
-                        f"{task.node_id}: {task.state}"
-                        + (f" by {task.owner}" if task.state == "CLAIMED" else "")
-                    )
+            if task.state != "CLAIMED" and f"{task.task_id} {task.state}" not in self._told:
+                self._told.add(f"{task.task_id} {task.state}")
+                say(f"{task.node_id}: {task.state}")
         if seen.run.state in _OVER:
             say(f"run {seen.run.run_id}: {seen.run.state} ({seen.sentence()})")
+        elif seen.sentence() != self._sentence:
+            self._sentence = seen.sentence()
+            say(self._sentence)
 
 
 def _view(seen: Look) -> Group:
@@ -106,14 +112,11 @@ def _view(seen: Look) -> Group:
         styled(seen.run.state),
         f"  {seen.sentence()}",
     )
-    bar = ProgressBar(total=max(1, len(seen.tasks)), completed=counts["COMMITTED"], width=60)
+    bar = ProgressBar(total=max(1, counts.total()), completed=counts["COMMITTED"], width=60)
     table = Table(box=None, show_header=False, pad_edge=False)
-    rows = [task for state in _TELLING for task in seen.tasks if task.state == state]
-    for task in rows[:MOST_ROWS]:
+    for task in seen.tasks[:MOST_ROWS]:
         attempt = f"attempt {task.claim_generation}" if task.claim_generation > 1 else ""
         table.add_row(
             styled(task.state), printable(task.node_id), printable(task.owner or ""), attempt
         )
-    if len(rows) > MOST_ROWS:
-        table.add_row("", f"… and {len(rows) - MOST_ROWS} more", "", "")
     return Group(head, bar, table)

@@ -49,7 +49,14 @@ def _site(*states: str) -> Any:
             }
             return Reply(201, receipt)
         if path.endswith("/runs/r1"):
-            return Reply(200, {**RUN, "state": left.pop(0) if len(left) > 1 else left[0]})
+            return Reply(
+                200,
+                {
+                    **RUN,
+                    "progress": {"COMMITTED": 1},
+                    "state": left.pop(0) if len(left) > 1 else left[0],
+                },
+            )
         return Reply(
             200, {"next": None, "previous": None, "results": [{**TASK, "state": "COMMITTED"}]}
         )
@@ -153,7 +160,7 @@ def test_revise_binds_itself_to_the_version_that_it_has_read(
 ) -> None:
     file = tmp_path / "input.json"
     file.write_text('{"path": "b"}')
-    revised = {**TASK, "task_id": "t2", "revision": 2}
+    revised = {**TASK, "task_id": "t2", "revision": 2, "supersedes": "t1"}
     with scripted(in_turn(Reply(200, TASK), Reply(201, revised))) as server:
         _connect(server, monkeypatch)
         assert main(["revise", "t1", str(file), "--reason", "typo"]) == 0
