@@ -110,13 +110,12 @@ def _claim_next(
     if row is None or row.name != queue:
         return None
     clock = clock_of(clock_rows)
-    refusal = _refusal(row, demand, clock)
+    answer = answers.stored_answer(demand.request, stored[0]) if demand.request else None
+    refusal = _refusal(row, demand, clock, is_repeat=answer is not None)
     if refusal is not None:
         return refusal
-    if demand.request:
-        answer = answers.stored_answer(demand.request, stored[0])
-        if answer is not None:
-            return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
+    if answer is not None:
+        return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
     tasks = [TaskRow._make(candidate) for candidate in candidates]
     if row.rollout_stage != RolloutStage.CONDITIONAL_WRITES:
         tasks = _offered(row, kinds, limit)
@@ -153,20 +152,17 @@ def claim_task(
     task, row, clock = TaskRow._make(locked[0]), QueueRow._make(queues[0]), clock_of(clock_rows)
     if row.name not in worker.queues:
         return not_found("task")
-    refusal = _refusal(row, demand, clock, task)
+    answer = answers.stored_answer(request, stored[0]) if request else None
+    refusal = _refusal(row, demand, clock, task, is_repeat=answer is not None)
     if refusal is not None:
         return refusal
-    if request:
-        answer = answers.stored_answer(request, stored[0])
-        if isinstance(answer, Refusal):
-            return answer
-        if answer is not None:
-            replay = _replay(answer, row, clock)
-            return (
-                replay.claims[0]
-                if replay.claims
-                else _record(_taken(task), demand, row, clock, task)
-            )
+    if isinstance(answer, Refusal):
+        return answer
+    if answer is not None:
+        replay = _replay(answer, row, clock)
+        return (
+            replay.claims[0] if replay.claims else _record(_taken(task), demand, row, clock, task)
+        )
     refusal = _by_id_refusal(task, row, expected_state_version, clock)
     if refusal is not None:
         return _record(refusal, demand, row, clock, task)
@@ -199,10 +195,20 @@ def _taken(task: TaskRow) -> Refusal:
 
 
 def _refusal(
-    row: QueueRow, demand: Demand, clock: datetime, task: TaskRow | None = None
+    row: QueueRow,
+    demand: Demand,
+    clock: datetime,
+    task: TaskRow | None = None,
+    *,
+    is_repeat: bool = False,
 ) -> Refusal | None:
-    """Pool, contract, epoch and intake, in this order; recorded (contract 7, 12)."""
+    """Pool, contract, epoch and intake, in this order; recorded (contract 7, 12).
+
+    A repeat is told of grants that are there already: a stopped intake doesn't keep them from it.
+    """
     refusal = _gate_refusal(row, demand)
+    if is_repeat and refusal is not None and refusal.outcome is Outcome.INTAKE_STOPPED:
+        return None
     return None if refusal is None else _record(refusal, demand, row, clock, task)
 
 

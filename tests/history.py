@@ -1,0 +1,164 @@
+"""What must hold at the end of every story, read from the tables alone (the checks of the field cases).
+
+Ask for `history_holds` and these run after the test, before the tables are emptied.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+#: Each finds the rows that break one rule; a story is in order where all of them find nothing.
+RULES: dict[str, str] = {
+    # Z: an end is told once; a reopening or a revision (of a committed one) allows one more.
+    "a task ends once": """
+        SELECT t.task_id, t.state, count(e.id) FROM coordinator_task t
+        LEFT JOIN coordinator_event e ON e.task_id = t.task_id
+             AND e.kind IN ('COMMITTED', 'FAILED', 'CANCELLED')
+        GROUP BY t.task_id
+        HAVING count(e.id) - (SELECT count(*) FROM coordinator_event r
+                              WHERE r.task_id = t.task_id AND r.kind = 'REOPENED')
+            NOT IN (CASE WHEN t.state IN ('COMMITTED', 'FAILED', 'CANCELLED') THEN 1 ELSE 0 END,
+                    CASE WHEN t.state = 'SUPERSEDED' THEN 1 ELSE 0 END
+                    + CASE WHEN t.state IN ('COMMITTED', 'FAILED', 'CANCELLED') THEN 1 ELSE 0 END)
+    """,
+    "a committed task has not failed nor been cancelled since it was last opened": """
+        SELECT c.task_id, e.kind FROM coordinator_event c JOIN coordinator_event e ON e.task_id = c.task_id
+        WHERE c.kind = 'COMMITTED' AND e.kind IN ('FAILED', 'CANCELLED')
+          AND NOT EXISTS (SELECT FROM coordinator_event r WHERE r.task_id = c.task_id AND r.kind = 'REOPENED'
+                          AND r.id BETWEEN least(c.id, e.id) AND greatest(c.id, e.id))
+    """,
+    "a state says COMMITTED where there is a canonical commit, and only there": """
+        SELECT t.task_id, t.state, c.result_commit_id FROM coordinator_task t
+        LEFT JOIN coordinator_canonicalcommit c ON c.task_id = t.task_id
+        WHERE t.result_commit_id IS DISTINCT FROM c.result_commit_id
+           OR (t.state = 'COMMITTED') <> (c.task_id IS NOT NULL) AND t.state <> 'SUPERSEDED'
+    """,
+    "at most one canonical commit a task": """
+        SELECT task_id, count(*) FROM coordinator_canonicalcommit GROUP BY task_id HAVING count(*) > 1
+    """,
+    "the committed attempt is the one of the canonical commit, and the only one": """
+        SELECT a.task_id, a.attempt_id FROM coordinator_attempt a
+        FULL JOIN coordinator_canonicalcommit c ON c.attempt_id = a.attempt_id
+        WHERE (a.state IS NOT DISTINCT FROM 'COMMITTED') <> (c.attempt_id IS NOT NULL)
+           OR c.attempt_id IS NOT NULL AND (a.task_id, a.claim_generation, a.scheduler_epoch)
+              IS DISTINCT FROM (c.task_id, c.claim_generation, c.scheduler_epoch)
+    """,
+    "generations are 1, 2, 3, … one a grant": """
+        SELECT t.task_id, t.claim_generation, t.attempts, array_agg(a.claim_generation ORDER BY a.started_at)
+        FROM coordinator_task t LEFT JOIN coordinator_attempt a ON a.task_id = t.task_id GROUP BY t.task_id
+        HAVING t.claim_generation <> count(a.attempt_id) OR coalesce(max(a.claim_generation), 0) <> count(a.attempt_id)
+            OR count(DISTINCT a.claim_generation) <> count(a.attempt_id) OR t.attempts <> count(a.attempt_id)
+    """,
+    "each grant has its event, in the order of the generations": """
+        SELECT task_id, told FROM (
+          SELECT a.task_id, a.claim_generation, e.id,
+                 lag(e.id) OVER (PARTITION BY a.task_id ORDER BY a.claim_generation) AS before,
+                 (e.data ->> 'claim_generation')::bigint AS told
+          FROM coordinator_attempt a
+          LEFT JOIN coordinator_event e ON e.attempt_id = a.attempt_id AND e.kind = 'CLAIMED') granted
+        WHERE told IS DISTINCT FROM claim_generation OR id < before
+    """,
+    "nobody but the holder of a CLAIMED task is live": """
+        SELECT a.task_id, a.attempt_id, a.state, t.state FROM coordinator_attempt a
+        JOIN coordinator_task t ON t.task_id = a.task_id
+        WHERE (a.state IN ('STARTED', 'RESULT_STAGED'))
+           <> (t.state = 'CLAIMED' AND t.attempt_id = a.attempt_id)
+    """,
+    "a task waits for exactly its parents without a canonical commit": """
+        SELECT t.task_id, t.state, t.pending_dependencies, count(d.parent_id) FILTER (WHERE c.task_id IS NULL)
+        FROM coordinator_task t LEFT JOIN coordinator_dependency d ON d.child_id = t.task_id
+        LEFT JOIN coordinator_canonicalcommit c ON c.task_id = d.parent_id
+        WHERE t.state <> 'SUPERSEDED' GROUP BY t.task_id
+        HAVING t.pending_dependencies <> count(d.parent_id) FILTER (WHERE c.task_id IS NULL)
+            OR (t.state = 'BLOCKED') AND t.pending_dependencies = 0
+            OR t.state IN ('READY', 'CLAIMED', 'COMMITTED') AND t.pending_dependencies > 0
+    """,
+    "a successor is released once for each time that it was blocked": """
+        SELECT t.task_id FROM coordinator_task t
+        JOIN coordinator_event e ON e.task_id = t.task_id AND e.kind IN ('UNBLOCKED', 'REBLOCKED', 'REOPENED')
+        GROUP BY t.task_id
+        HAVING count(*) FILTER (WHERE e.kind = 'UNBLOCKED')
+             > 1 + count(*) FILTER (WHERE e.kind IN ('REBLOCKED', 'REOPENED'))
+    """,
+    "a task's events tell rising state versions": """
+        SELECT task_id, id FROM (
+          SELECT task_id, id, state_version, max(state_version) OVER (PARTITION BY task_id ORDER BY id
+                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+          FROM coordinator_event WHERE task_id IS NOT NULL AND refusal_key IS NULL) told
+        WHERE state_version < before
+    """,
+    "one holder a serial key": """
+        SELECT serial_scope_id, count(*) FROM coordinator_task
+        WHERE state = 'CLAIMED' AND serial_scope_id IS NOT NULL GROUP BY 1 HAVING count(*) > 1
+    """,
+    "versions of shared memory are 1, 2, 3, … and each key was written": """
+        SELECT k.namespace, k.key, k.version, count(f.id) FROM coordinator_memorykey k
+        LEFT JOIN coordinator_memoryfact f ON f.memory_key_id = k.id GROUP BY k.id
+        HAVING k.version <> count(f.id) OR k.version <> coalesce(max(f.version), 0) OR k.version = 0
+    """,
+    "a lease is marked reclaimable at its expiry, once that has passed": """
+        SELECT task_id FROM coordinator_task WHERE state = 'CLAIMED' AND claimable_at IS NOT NULL
+          AND (claimable_at <> lease_expires_at OR lease_expires_at > clock_timestamp())
+    """,
+}
+
+
+def check() -> None:
+    """Fails with the rule and the rows that break it."""
+    broken = {}
+    with connection.cursor() as cursor:
+        for rule, sql in RULES.items():
+            cursor.execute(sql)
+            rows = cursor.fetchmany(5)
+            if rows:
+                broken[rule] = rows
+    assert not broken, broken
+
+
+@pytest.fixture
+def history_holds(transactional_db: None) -> Iterator[None]:
+    """Runs `check` after the test. It asks for the database so that the tables are still full then."""
+    yield
+    check()
+
+
+#: Everything that a refusal must leave alone, without the marks that it may set on its attempt:
+#: EXPIRED → FENCED, and the usage that it reports (contract 3).
+_STANDING = {
+    "queue": "to_jsonb(t)",
+    "run": "to_jsonb(t)",
+    "task": "to_jsonb(t)",
+    "dependency": "to_jsonb(t)",
+    "serialscope": "to_jsonb(t)",
+    "attempt": "to_jsonb(t) - '{input_tokens,output_tokens,compute_seconds,cost_usd}'::text[]"
+    " || CASE t.state WHEN 'FENCED' THEN '{\"state\": \"EXPIRED\"}'::jsonb ELSE '{}'::jsonb END",
+    "stagedresult": "to_jsonb(t)",
+    "blob": "to_jsonb(t)",
+    "canonicalcommit": "to_jsonb(t)",
+    "memorykey": "to_jsonb(t)",
+    "memoryfact": "to_jsonb(t)",
+    "storedanswer": "to_jsonb(t)",
+}
+
+
+def standing() -> dict[str, Any]:
+    """All rows but events, by table, without an attempt's marks: equal before and after a refusal."""
+    found = {}
+    with connection.cursor() as cursor:
+        for table, row in _STANDING.items():
+            cursor.execute(f"SELECT ({row})::text FROM coordinator_{table} t ORDER BY 1")
+            found[table] = [line for (line,) in cursor.fetchall()]
+    return found
+
+
+@contextmanager
+def nothing_moves() -> Iterator[None]:
+    """What happens inside may be told and marked, and changes nothing else."""
+    before = standing()
+    yield
+    after = standing()
+    moved = {table: (rows, after[table]) for table, rows in before.items() if rows != after[table]}
+    assert not moved, moved

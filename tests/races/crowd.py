@@ -1,0 +1,49 @@
+"""Many at once: real threads with connections of their own, let go together."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from django.db import connection
+
+T = TypeVar("T")
+
+
+def at_once(*calls: Callable[[], T]) -> list[T]:
+    """Each call in a thread of its own, all let go at a barrier once every one has its connection.
+
+    The answers in the order of the calls; the first error of any is raised.
+    """
+    barrier = threading.Barrier(len(calls))
+    answers: list[Any] = [None] * len(calls)
+    errors: list[BaseException] = []
+
+    def run(index: int, call: Callable[[], T]) -> None:
+        try:
+            connection.ensure_connection()
+            barrier.wait(30)
+            answers[index] = call()
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever let us go
+            errors.append(error)
+            barrier.abort()
+        finally:
+            connection.close()  # back to the pool
+
+    threads = [
+        threading.Thread(target=run, args=(index, call), daemon=True)
+        for index, call in enumerate(calls)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a call never came back"
+    if errors:
+        raise next(
+            (e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0]
+        )
+    return answers
+
+
+def outcomes(answers: Sequence[Any]) -> list[str]:
+    return [str(answer.outcome) for answer in answers]
