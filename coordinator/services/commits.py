@@ -19,6 +19,7 @@ from coordinator.states import AttemptState, TaskState
 
 from . import hints, settlements
 from .commit_writes import Accepted, children_writes, commit_writes
+from .effect_books import EffectBook
 from .events import EventKind, task_fact
 from .hearings import Hearing, call_digest, open_hearing
 from .memory import MemoryBook, MemoryWrite, memory_locks
@@ -53,8 +54,8 @@ def commit_results(
 ) -> list[Committed | Refusal]:
     """Commit each item, or refuse it, in order; one bad item never spoils another.
 
-    Outcomes: COMMITTED, FENCED, STALE_INPUT, CANCELLED; besides MEMORY_CONFLICT (the attempt
-    is still current), ALREADY_COMMITTED, INVALID, NOT_FOUND, FORBIDDEN. A repeat of the very
+    Outcomes: COMMITTED, FENCED, STALE_INPUT, CANCELLED; besides RECONCILE_FIRST and
+    MEMORY_CONFLICT (the attempt is still current), ALREADY_COMMITTED, INVALID, NOT_FOUND, FORBIDDEN. A repeat of the very
     commit is answered again with `replayed`. Runs are settled and waiting workers hinted
     after the transaction.
     """
@@ -135,32 +136,36 @@ def _commit(
     children: dict[UUID, list[UUID]] = {}
     for parent, child in edges:
         children.setdefault(parent, []).append(child)
-    book = MemoryBook.of(others)
-    release = _Release(hearing, children)
-    answers = [
-        _hear(hearing, each, queue=queue, stored=stored, book=book, release=release)
-        for each in items
-    ]
+    bench = _Bench(hearing, queue, stored, MemoryBook.of(others), _Release(hearing, children))
+    bench.effects = EffectBook.of([hearing.tasks[each.item.fence.task_id] for each in items if each.item.fence.task_id in hearing.tasks])
+    answers = [_hear(bench, each) for each in items]
     accepted = [answer for answer in answers if isinstance(answer, Accepted)]
+    release = bench.release
     hearing.write(
-        *commit_writes(accepted, hearing.clock, book),
+        *commit_writes(accepted, hearing.clock, bench.book),
+        *bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts),
         *children_writes(release.counted, hearing.clock),
     )
     return answers
 
 
-def _hear(
-    hearing: Hearing,
-    checked: _Checked,
-    *,
-    queue: str | None,
-    stored: list[tuple[Any, ...]],
-    book: MemoryBook,
-    release: "_Release",
-) -> Accepted | Committed | Refusal:
+@dataclass(slots=True)
+class _Bench:
+    """What the items of one batch are judged by."""
+
+    hearing: Hearing
+    queue: str | None
+    stored: list[tuple[Any, ...]]
+    book: MemoryBook
+    release: "_Release"
+    effects: EffectBook = field(default_factory=EffectBook)
+
+
+def _hear(bench: _Bench, checked: _Checked) -> Accepted | Committed | Refusal:
+    hearing = bench.hearing
     item = checked.item
     call = Call(Point.COMMIT, item.fence, hearing.worker.id, checked.digest, item.input_digest)
-    verdict = hearing.judge(call, item.attempt_id, queue=queue, usage=item.usage)
+    verdict = hearing.judge(call, item.attempt_id, queue=bench.queue, usage=item.usage)
     if isinstance(verdict, Refusal):
         return verdict
     if isinstance(verdict, IsRepeat):
@@ -170,15 +175,15 @@ def _hear(
     offered = checked.offered
     if offered is None or offered.blob_name is not None:
         found = stored_result(
-            stored, item.attempt_id, offered.blob_name if offered else None, item.result_digest
+            bench.stored, item.attempt_id, offered.blob_name if offered else None, item.result_digest
         )
         if isinstance(found, Refusal):
             return found
         offered = found
-    conflict = book.conflict(item.memory)
-    if conflict is not None:
-        return hearing.refuse(conflict, item.fence, task, attempt)
-    return _accept(hearing, checked, offered, book, release)
+    refusal = bench.effects.reconcile_first(task) or bench.book.conflict(item.memory)
+    if refusal is not None:
+        return hearing.refuse(refusal, item.fence, task, attempt)
+    return _accept(hearing, checked, offered, bench.book, bench.release)
 
 
 def _accept(

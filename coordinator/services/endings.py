@@ -13,10 +13,12 @@ from coordinator.actors import Worker
 from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
 from coordinator.outcomes import Refusal
 from coordinator.rounds import Statement
+from coordinator.states import AttemptState, TaskState
 
 from . import hints, settlements
 from .events import EventKind, task_fact
 from .hearings import Hearing, call_digest, open_hearing
+from .holds import Freed, end_holds, free_tasks, redirected, waiting_fact
 from .locking import QueueRow
 from .transactions import in_transaction
 from .usage import Usage
@@ -95,17 +97,9 @@ def _fail(
         return _again(verdict.answer), None
     task = hearing.tasks[fence.task_id]
     answer, due = _what_next(hearing, task, retryable, retry_after_seconds)
-    hearing.facts.append(
-        task_fact(
-            EventKind.FAILED if due is None else EventKind.RETRY_SCHEDULED,
-            task,
-            attempt_id=attempt_id,
-            error_type=error.get("type"),
-            retryable=retryable,
-            not_before=due,
-        )
-    )
-    hearing.write(*_end(hearing, task, "FAILED", digest, answer, error=error, due=due, spent=1))
+    told = {"error_type": error.get("type"), "retryable": retryable, "not_before": due}
+    kind = EventKind.FAILED if due is None else EventKind.RETRY_SCHEDULED
+    _end(hearing, task, kind, digest, answer, due=due, error=error, spent=1, told=told)
     return answer, task
 
 
@@ -153,9 +147,8 @@ def _release(
     if isinstance(verdict, IsRepeat):
         return Released(replayed=True), None
     task = hearing.tasks[fence.task_id]
-    hearing.facts.append(task_fact(EventKind.RELEASED, task, attempt_id=attempt_id))
     answer = Released()
-    hearing.write(*_end(hearing, task, "RELEASED", digest, answer, due=hearing.clock))
+    _end(hearing, task, EventKind.RELEASED, digest, answer, due=hearing.clock)
     return answer, task
 
 
@@ -170,35 +163,45 @@ UPDATE coordinator_attempt SET state = %s, ended_at = %s, end_reason = %s, error
   end_answer = %s::jsonb
 WHERE attempt_id = %s
 """
-_END_HOLD: Final = """
-UPDATE coordinator_task t SET
-  state = CASE WHEN e.due IS NULL THEN 'FAILED' ELSE 'READY' END, state_version = t.state_version + 1,
-  attempt_id = NULL, owner = NULL, lease_expires_at = NULL, serial_held = false,
-  spent_attempts = t.spent_attempts + e.spent, claimable_at = e.due,
-  ready_at = CASE WHEN e.due IS NULL THEN t.ready_at ELSE e.clock END,
-  not_before = CASE WHEN e.due > e.clock THEN e.due ELSE t.not_before END
-FROM (SELECT %s::timestamptz, %s::timestamptz, %s::int) AS e(clock, due, spent)
-WHERE t.task_id = %s
-"""
+
+
+def end_attempt(
+    *,
+    attempt_id: UUID, state: str, digest: str, answer: Any, clock: datetime, error: Any = None
+) -> Statement:
+    """End an attempt with the call that ended it and its answer: a repeat gets it again (contract 3)."""
+    told = orjson.dumps(error).decode() if error is not None else None
+    return Statement(
+        _END_ATTEMPT, (state, clock, state, told, digest, orjson.dumps(answer).decode(), attempt_id)
+    )
 
 
 def _end(
     hearing: Hearing,
     task: TaskRow,
-    state: str,
+    kind: EventKind,
     digest: str,
     answer: RetryScheduled | Failed | Released,
     *,
     due: datetime | None,
     error: dict[str, Any] | None = None,
     spent: int = 0,
-) -> list[Statement]:
-    """The attempt's end and the task's: READY at `due`, or FAILED where there is none."""
-    told = orjson.dumps(error).decode() if error is not None else None
-    stored = orjson.dumps(asdict(answer)).decode()
-    return [
-        Statement(
-            _END_ATTEMPT, (state, hearing.clock, state, told, digest, stored, task.attempt_id)
-        ),
-        Statement(_END_HOLD, (hearing.clock, due, spent, task.task_id)),
-    ]
+    told: dict[str, Any] | None = None,
+) -> None:
+    """End the hold: READY at `due`, or FAILED where there is none; held where an effect may be out (contract 7)."""
+    assert task.attempt_id is not None, "a current call's task has an attempt"
+    state = TaskState.READY if due is not None else TaskState.FAILED
+    ends = end_holds([task], hearing.clock)
+    (freed,) = redirected([Freed(task, state, due, spent)], ends)
+    waits = freed.state == TaskState.AWAITING_RECONCILIATION
+    fact = (
+        waiting_fact(task, ends)
+        if waits
+        else task_fact(kind, task, attempt_id=task.attempt_id, **(told or {}))
+    )
+    hearing.facts += [*ends.facts, fact]
+    attempt_state = AttemptState.RELEASED if kind is EventKind.RELEASED else AttemptState.FAILED
+    hearing.write(
+        end_attempt(attempt_id=task.attempt_id, state=attempt_state, digest=digest, answer=asdict(answer), clock=hearing.clock, error=error),
+        *free_tasks([freed], ends, hearing.clock),
+    )

@@ -4,7 +4,6 @@ Both hold the queue's gate alone, so that once they have returned nothing that b
 can land any more.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -20,6 +19,7 @@ from coordinator.states import Intake, TaskState
 
 from . import hints, locking, queue_ids
 from .events import EventKind, Fact, record, task_fact
+from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
 from .locking import QueueRow
 from .transactions import in_transaction
 
@@ -86,42 +86,37 @@ def _bump(
         )
     tasks, clock = [TaskRow._make(each) for each in held], clock_of(clock_rows)
     epoch = row.scheduler_epoch + 1
+    ends = end_holds(tasks, clock)
+    freed = redirected([Freed(task, TaskState.READY, clock) for task in tasks], ends)
+    told = {"from": row.scheduler_epoch, "to": epoch, "reason": reason, "revoked": len(tasks)}
+    bumped = Fact(EventKind.EPOCH_BUMPED, queue_id=row.id, data=told)
     run_round(
-        Statement(
-            "UPDATE coordinator_queue SET scheduler_epoch = %s WHERE id = %s", (epoch, queue_id)
-        ),
+        Statement(_SET_EPOCH, (epoch, queue_id)),
         Statement(_END_ATTEMPTS, (clock, [task.attempt_id for task in tasks])),
-        Statement(_FREE_TASKS, (clock, clock, [task.task_id for task in tasks])),
-        record(_bump_facts(row, epoch, reason, tasks), actor=actor, at=clock),
+        *free_tasks(freed, ends, clock),
+        record([bumped, *ends.facts, *(_ended_fact(each, ends) for each in freed)], actor=actor, at=clock),
     )
     return Bumped(queue, epoch, len(tasks))
 
 
+_SET_EPOCH: Final = "UPDATE coordinator_queue SET scheduler_epoch = %s WHERE id = %s"
 _END_ATTEMPTS: Final = """
 UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'EPOCH_BUMP'
 WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 """
-_FREE_TASKS: Final = """
-UPDATE coordinator_task SET state = 'READY', state_version = state_version + 1, attempt_id = NULL, owner = NULL,
-  lease_expires_at = NULL, serial_held = false, ready_at = %s, claimable_at = %s
-WHERE task_id = ANY(%s::uuid[])
-"""
 
 
-def _bump_facts(row: QueueRow, epoch: int, reason: str, tasks: Sequence[TaskRow]) -> list[Fact]:
-    told = {"from": row.scheduler_epoch, "to": epoch, "reason": reason, "revoked": len(tasks)}
-    ended = [
-        task_fact(
-            EventKind.EXPIRED,
-            task,
-            attempt_id=task.attempt_id,
-            owner=task.owner,
-            claim_generation=task.claim_generation,
-            reason="EPOCH_BUMP",
-        )
-        for task in tasks
-    ]
-    return [Fact(EventKind.EPOCH_BUMPED, queue_id=row.id, data=told), *ended]
+def _ended_fact(freed: Freed, ends: HoldEnds) -> Fact:
+    if freed.state == TaskState.AWAITING_RECONCILIATION:
+        return waiting_fact(freed.task, ends)
+    return task_fact(
+        EventKind.EXPIRED,
+        freed.task,
+        attempt_id=freed.task.attempt_id,
+        owner=freed.task.owner,
+        claim_generation=freed.task.claim_generation,
+        reason="EPOCH_BUMP",
+    )
 
 
 def set_intake(*, queue: str, intake: Intake, reason: str, actor: Actor) -> IntakeSet | Refusal:

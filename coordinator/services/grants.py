@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +15,9 @@ from coordinator.fence import Fence, TaskRow
 from coordinator.rounds import Statement, run_round
 from coordinator.states import TaskState
 
+from .effect_rows import EffectView, read_views, views_of
 from .events import EventKind, Fact, record, task_fact
+from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
 from .locking import QueueRow, seconds_until
 
 
@@ -38,7 +40,7 @@ class Claim:
     replay: str
     slots: dict[str, str]
     parents: dict[str, Any]
-    effects: list[Any]
+    effects: list[EffectView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Grants:
-    """One claim's grants, take-overs and exhausted tasks, and the statements that write them."""
+    """One claim's grants and take-overs, and the statements that write them."""
 
     queue: QueueRow
     clock: datetime
@@ -58,9 +60,10 @@ class Grants:
     owner: str
     lease_expires_at: datetime
     granted: list[Grant]
-    exhausted: list[TaskRow]  # lapsed once too often: FAILED, a person decides
-    mates: list[TaskRow]  # lapsed holders of a serial key that a granted task needs
-    _read: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    freed: list[
+        Freed
+    ]  # not granted: used up, waiting for a person, or mates that held a serial key
+    ends: HoldEnds
 
     @classmethod
     def of(
@@ -77,8 +80,10 @@ class Grants:
         seconds = min(
             ttl or queue.default_ttl_seconds, queue.max_ttl_seconds, queue.max_lease_seconds
         )
+        ends = end_holds([*tasks, *mates], clock)
+        kept = [task for task in tasks if is_exhausted(task) or task.task_id in ends.waiting]
         granted = [
-            Grant(task, uuid7(), _late_by(task, clock)) for task in tasks if not is_exhausted(task)
+            Grant(task, uuid7(), _late_by(task, clock)) for task in tasks if task not in kept
         ]
         return cls(
             queue=queue,
@@ -87,8 +92,8 @@ class Grants:
             owner=owner,
             lease_expires_at=clock + timedelta(seconds=seconds),
             granted=granted,
-            exhausted=[task for task in tasks if is_exhausted(task)],
-            mates=list(mates),
+            freed=redirected([_freed(task) for task in [*mates, *kept]], ends),
+            ends=ends,
         )
 
     @property
@@ -97,13 +102,15 @@ class Grants:
 
     def statements(self) -> list[Statement]:
         """The writing round: what ends first, then the grants, then the events."""
-        lapsed = [grant.task for grant in self.granted if grant.reclaim_seconds is not None]
-        statements = recycle([*self.mates, *self.exhausted], self.clock) + expire(
-            lapsed, self.clock
-        )
+        taken = [grant.task for grant in self.granted if grant.reclaim_seconds is not None]
+        lapsed = [
+            *taken,
+            *(each.task for each in self.freed if each.task.state == TaskState.CLAIMED),
+        ]
+        statements = expire(lapsed, self.clock) + free_tasks(self.freed, self.ends, self.clock)
         if self.granted:
             statements += [self._claim_tasks(), self._insert_attempts()]
-        facts = self._facts(lapsed)
+        facts = [*self.ends.facts, *self._facts(taken)]
         return (
             [*statements, record(facts, actor=self.worker, at=self.clock)] if facts else statements
         )
@@ -139,10 +146,21 @@ class Grants:
             ),
         )
 
-    def _facts(self, lapsed: Sequence[TaskRow]) -> list[Fact]:
-        facts = [expired_fact(task, changed=False) for task in lapsed]
-        facts += [recycled_fact(task) for task in [*self.mates, *self.exhausted]]
-        return facts + [self._claimed_fact(grant) for grant in self.granted]
+    def _facts(self, taken: Sequence[TaskRow]) -> list[Fact]:
+        return [
+            *(expired_fact(task, changed=False) for task in taken),
+            *(self._freed_fact(each) for each in self.freed),
+            *(self._claimed_fact(grant) for grant in self.granted),
+        ]
+
+    def _freed_fact(self, freed: Freed) -> Fact:
+        match freed.state:
+            case TaskState.AWAITING_RECONCILIATION:
+                return waiting_fact(freed.task, self.ends)
+            case TaskState.FAILED:
+                return used_up_fact(freed.task)
+            case _:
+                return expired_fact(freed.task, changed=True)
 
     def _claimed_fact(self, grant: Grant) -> Fact:
         return task_fact(
@@ -182,15 +200,13 @@ def expire(tasks: Sequence[TaskRow], clock: datetime) -> list[Statement]:
     )
 
 
-def recycle(tasks: Sequence[TaskRow], clock: datetime) -> list[Statement]:
-    """End lapsed holds without a new grant: READY again, or FAILED once the attempts are used up."""
-    if not tasks:
-        return []
-    failed = [is_exhausted(task) for task in tasks]
-    return [
-        *expire(tasks, clock),
-        Statement(_RECYCLE_TASKS, (clock, [task.task_id for task in tasks], failed)),
-    ]
+def _freed(task: TaskRow) -> Freed:
+    """A task that is not granted: lapsed and READY again, or FAILED once its attempts are used up."""
+    if task.state != TaskState.CLAIMED:
+        return Freed(task, TaskState.READY, task.claimable_at)
+    if is_exhausted(task):
+        return Freed(task, TaskState.FAILED, spent=1)
+    return Freed(task, TaskState.READY, task.lease_expires_at, spent=1)
 
 
 def expired_fact(task: TaskRow, *, changed: bool) -> Fact:
@@ -205,9 +221,7 @@ def expired_fact(task: TaskRow, *, changed: bool) -> Fact:
     )
 
 
-def recycled_fact(task: TaskRow) -> Fact:
-    if not is_exhausted(task):
-        return expired_fact(task, changed=True)
+def used_up_fact(task: TaskRow) -> Fact:
     return task_fact(
         EventKind.FAILED,
         task,
@@ -218,24 +232,43 @@ def recycled_fact(task: TaskRow) -> Fact:
     )
 
 
-def read_claims(attempt_ids: Sequence[UUID], epoch: int, clock: datetime) -> list[Claim]:
-    """The claims of these attempts that are current now, in the given order; one round trip."""
-    rows, parents = run_round(
-        Statement(_READ_CLAIMS, (list(attempt_ids), epoch)),
-        Statement(_READ_PARENTS, (list(attempt_ids),)),
-    )
+def read_claims(
+    attempt_ids: Sequence[UUID],
+    epoch: int,
+    clock: datetime,
+    *,
+    with_parents: bool = True,
+    with_effects: bool = True,
+) -> list[Claim]:
+    """The claims of these attempts that are current now, in the given order; one or two round trips."""
+    ids = list(attempt_ids)
+    look_ups = [Statement(_READ_PARENTS, (ids,))] if with_parents else []
+    rows, *parents = run_round(Statement(_READ_CLAIMS, (ids, epoch)), *look_ups)
+    results = _results_of(parents[0]) if parents else {}
+    effects: dict[UUID, list[EffectView]] = defaultdict(list)
+    if with_effects and rows:
+        for view in views_of(*run_round(*read_views([row[1] for row in rows]))):
+            effects[view.task_id].append(view)
+    found = {
+        row[0]: _claim(row, results.get(row[1], {}), effects.get(row[1], []), clock) for row in rows
+    }
+    return [found[attempt_id] for attempt_id in attempt_ids if attempt_id in found]
+
+
+def _results_of(rows: Sequence[tuple[Any, ...]]) -> dict[UUID, dict[str, Any]]:
     results: dict[UUID, dict[str, Any]] = defaultdict(dict)
-    for child, node_id, commit_id, digest, result, blob in parents:
+    for child, node_id, commit_id, digest, result, blob in rows:
         results[child][node_id] = {
             "result_commit_id": commit_id,
             "result_digest": digest,
             "result": orjson.Fragment(result if result is not None else blob),
         }
-    found = {row[0]: _claim(row, results, clock) for row in rows}
-    return [found[attempt_id] for attempt_id in attempt_ids if attempt_id in found]
+    return results
 
 
-def _claim(row: tuple[Any, ...], parents: dict[UUID, dict[str, Any]], clock: datetime) -> Claim:
+def _claim(
+    row: tuple[Any, ...], parents: dict[str, Any], effects: list[EffectView], clock: datetime
+) -> Claim:
     attempt_id, task_id, epoch, generation, cancels, owner, version, expires, run_id, *rest = row
     node_id, kind, revision, number, input_text, input_digest, replay, slots = rest
     return Claim(
@@ -253,8 +286,8 @@ def _claim(row: tuple[Any, ...], parents: dict[UUID, dict[str, Any]], clock: dat
         input_digest=input_digest,
         replay=replay,
         slots=orjson.loads(slots),
-        parents=parents.get(task_id, {}),
-        effects=[],
+        parents=parents,
+        effects=effects,
     )
 
 
@@ -281,15 +314,6 @@ FROM (SELECT %s::bigint, %s::text, %s::int, %s::text, %s::timestamptz, %s::times
 _EXPIRE_ATTEMPTS: Final = """
 UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'LEASE_EXPIRED'
 WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
-"""
-_RECYCLE_TASKS: Final = """
-UPDATE coordinator_task t SET
-  state = CASE WHEN r.failed THEN 'FAILED' ELSE 'READY' END, state_version = t.state_version + 1,
-  attempt_id = NULL, owner = NULL, lease_expires_at = NULL, serial_held = false,
-  spent_attempts = t.spent_attempts + 1, ready_at = CASE WHEN r.failed THEN t.ready_at ELSE c.clock END,
-  claimable_at = CASE WHEN r.failed THEN NULL ELSE t.lease_expires_at END
-FROM (SELECT %s::timestamptz) AS c(clock), unnest(%s::uuid[], %s::bool[]) AS r(task_id, failed)
-WHERE t.task_id = r.task_id
 """
 _READ_CLAIMS: Final = """
 SELECT t.attempt_id, t.task_id, t.scheduler_epoch, t.claim_generation, t.cancel_generation, t.owner, t.state_version,
