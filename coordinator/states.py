@@ -7,6 +7,10 @@ triggers (contract 16); ``tests/services/test_states.py`` compares the two.
 from enum import StrEnum
 from typing import Final
 
+#: The shortest lease. Server timeouts stay below it, so that a frozen API process cannot
+#: hold a gate for longer than a lease (contract 4).
+MIN_TTL_SECONDS: Final = 5
+
 
 class TaskState(StrEnum):
     BLOCKED = "BLOCKED"  # a parent has no canonical commit yet
@@ -71,10 +75,14 @@ class Guarantee(StrEnum):
 
 
 class EffectState(StrEnum):
-    PREPARED = "PREPARED"  # payload bound; no call that was ever allowed has happened or can any more
+    PREPARED = (
+        "PREPARED"  # payload bound; no call that was ever allowed has happened or can any more
+    )
     ACCEPTED = "ACCEPTED"  # a call may be out right now
     UNKNOWN = "UNKNOWN"  # a call was allowed and nobody knows what came of it
-    RESENDABLE = "RESENDABLE"  # not there when asked; safe to send again; an earlier call may still arrive
+    RESENDABLE = (
+        "RESENDABLE"  # not there when asked; safe to send again; an earlier call may still arrive
+    )
     COMMITTED = "COMMITTED"  # it happened, with a receipt
     VOID = "VOID"  # its task is finished without it and nothing can be out
 

@@ -5,13 +5,12 @@ from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
 from .effect import Dispatch, EffectSlot, Evidence, LookUp
 from .event import Event, StoredAnswer
-from .queue import MIN_TTL_SECONDS, Downstream, Pool, Queue
+from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
 from .task import SerialScope, Task
 
 __all__ = [
-    "MIN_TTL_SECONDS",
     "RENEWALS_REMEMBERED",
     "Access",
     "Approval",

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from .queue import Pool
 
 
-class Access(models.Model):
+class Access(models.Model):  # noqa: DJ008 - it has no rows to name
     """Carries the permissions of contract 15; it has no table of its own."""
 
     class Meta:

@@ -4,11 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from coordinator.states import Guarantee, Intake, RolloutStage
-
-#: The shortest lease. Server timeouts stay below it, so that a frozen API process cannot
-#: hold a gate for longer than a lease (contract 4).
-MIN_TTL_SECONDS = 5
+from coordinator.states import MIN_TTL_SECONDS, Guarantee, Intake, RolloutStage
 
 
 class Pool(models.Model):

@@ -8,13 +8,13 @@ from django.db import IntegrityError, transaction
 from coordinator.actors import Actor
 from coordinator.clock import CLOCK, clock_of
 from coordinator.gates import queue_gate
-from coordinator.models import MIN_TTL_SECONDS, Pool, Queue
+from coordinator.models import Pool, Queue
 from coordinator.outcomes import FieldError, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.selectors.queues import PoolRecord, QueueRecord, pool_record, queue_record
 from coordinator.services.events import EventKind, Fact, record
 from coordinator.services.transactions import in_transaction
-from coordinator.states import RolloutStage
+from coordinator.states import MIN_TTL_SECONDS, RolloutStage
 
 #: What PATCH may change. The epoch is raised by an incident, the intake by its own service.
 POLICY: Final = (

@@ -38,7 +38,7 @@ def refusal_of(**environment: str) -> str:
 
 
 def test_sound_production_settings_pass_djangos_own_deployment_check() -> None:
-    done = manage("check", "--deploy", "--fail-level", "ERROR", **SOUND)
+    done = manage("check", "--deploy", "--fail-level", "WARNING", **SOUND)
     assert done.returncode == 0, done.stderr
 
 

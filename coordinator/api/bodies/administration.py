@@ -5,9 +5,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from coordinator.access import Scope
-from coordinator.models import MIN_TTL_SECONDS
 from coordinator.services.credentials import MAX_NAME, MAX_QUEUES
-from coordinator.states import Guarantee, Intake, RolloutStage
+from coordinator.states import MIN_TTL_SECONDS, Guarantee, Intake, RolloutStage
 
 from .fields import MAX_SECONDS, Body, Instant, Name, Reason, Word
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from coordinator.fence import Fence
-from coordinator.models import MIN_TTL_SECONDS
 from coordinator.services.usage import Usage
+from coordinator.states import MIN_TTL_SECONDS
 
 LARGEST_INTEGER: Final = 2**53 - 1
 MAX_SECONDS: Final = 2_147_483_647

@@ -1,5 +1,7 @@
 """Runs: submitted, read, and what was made of what in them (contract 6, 10, 11)."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from coordinator.access import Operation
@@ -9,7 +11,6 @@ from coordinator.api.bodies.runs import CancelRunBody, RunBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import require_own_queue, uuid_of
-from coordinator.models import Run
 from coordinator.outcomes import Outcome, Refusal, not_found
 from coordinator.selectors.lineage import Lineage, read_lineage
 from coordinator.selectors.runs import (
@@ -23,6 +24,9 @@ from coordinator.selectors.runs import (
 from coordinator.services.cancels import CancelledRun, cancel_run
 from coordinator.services.runs import Submitted, submit_run
 from coordinator.states import RunState
+
+if TYPE_CHECKING:
+    from coordinator.models import Run
 
 
 class RunQuery(PageQuery):
@@ -104,5 +108,5 @@ def queues_of(caller: Worker | Operator) -> frozenset[str] | None:
     return caller.queues if isinstance(caller, Worker) else None
 
 
-def seen_run(caller: Worker | Operator, run_id: str) -> Run | None:
+def seen_run(caller: Worker | Operator, run_id: str) -> "Run | None":
     return find_run(uuid_of(run_id, "run"), queues=queues_of(caller))

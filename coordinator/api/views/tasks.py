@@ -1,6 +1,6 @@
 """Tasks: submitted alone, read, explained, and their history (contract 6, 11)."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -14,7 +14,6 @@ from coordinator.api.endpoint import Answer, Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of, whole
 from coordinator.api.paths import require_own_queue, uuid_of
 from coordinator.api.views.runs import queues_of
-from coordinator.models import Task
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.candidates import Candidate, list_candidates
 from coordinator.selectors.events import EventFilters, EventRecord, event_record, list_events
@@ -31,6 +30,9 @@ from coordinator.selectors.tasks import (
 )
 from coordinator.services.runs import submit_run
 from coordinator.states import TaskState
+
+if TYPE_CHECKING:
+    from coordinator.models import Task
 
 
 class TaskQuery(PageQuery):
@@ -178,11 +180,11 @@ def read_task(call: Call[Any], task_id: UUID, *, status: int = 200) -> Answer | 
     return Answer(record, status, {"ETag": f'"{task.state_version}"'})
 
 
-def seen_task(call: Call[Any], task_id: str) -> Task | None:
+def seen_task(call: Call[Any], task_id: str) -> "Task | None":
     return find_task(uuid_of(task_id, "task"), queues=queues_of(call.caller))
 
 
-def without_input(task: Task) -> dict[str, Any]:
+def without_input(task: "Task") -> dict[str, Any]:
     """Left out rather than null: null is an input too."""
     record = task_record(task)
     return {name: getattr(record, name) for name in record.__slots__ if name != "input"}
