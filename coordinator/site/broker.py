@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from coordinator.site import environment
 from coordinator.site.databases import database_url
 
-OWN_BROKER_URL = "pgmq://"
+OWN_BROKER_URL = "pgmq://localhost"  # where it is comes from `conn_string`
 VISIBILITY_SECONDS = 600  # a task that runs longer is delivered again; ours are sweeps of seconds
 
 

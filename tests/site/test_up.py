@@ -207,3 +207,20 @@ def test_it_works_on_a_database_that_is_already_there(up: Up, state: Path) -> No
     assert guest.stop() == 0
     assert not (state / "guest" / "postgres").exists()
     assert answers(up.url)
+
+
+def test_the_sweeps_of_each_second_arrive_and_are_worked_off(up: Up) -> None:
+    database = (up.state / "database_url").read_text().strip()
+    with psycopg.connect(database, autocommit=True) as connection:
+
+        def number(query: str) -> int:
+            row = connection.execute(query).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        sent = "SELECT last_value FROM pgmq.q_tenure_msg_id_seq"
+        before = number(sent)
+        until(lambda: number(sent) > before + 2, "beat to send sweeps")
+        until(lambda: number("SELECT count(*) FROM pgmq.q_tenure") == 0, "the worker to take them")
+    log = (up.state / "logs" / "worker.log").read_text()
+    assert "Traceback" not in log, log
