@@ -40,7 +40,9 @@ class Outcome(StrEnum):
     FORBIDDEN = "FORBIDDEN"
     NOT_FOUND = "NOT_FOUND"
     INVALID = "INVALID"
-    FENCE_MISSING = "FENCE_MISSING"  # a binary that doesn't know the fence gets nowhere (contract 3)
+    FENCE_MISSING = (
+        "FENCE_MISSING"  # a binary that doesn't know the fence gets nowhere (contract 3)
+    )
 
 
 class Reason(StrEnum):

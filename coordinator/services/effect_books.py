@@ -52,12 +52,15 @@ class EffectBook:
         if not chosen:
             return []
         facts += [
-            task_fact(EventKind.EFFECT_VOID, task, effect_id=row.effect_id, slot=row.slot) for task, row in chosen
+            task_fact(EventKind.EFFECT_VOID, task, effect_id=row.effect_id, slot=row.slot)
+            for task, row in chosen
         ]
         return [Statement(_VOID, (clock, [row.effect_id for _, row in chosen]))]
 
     def happened(self, task: TaskRow) -> list[EffectRow]:
-        return [row for row in self.effects.get(task.task_id, ()) if row.state == EffectState.COMMITTED]
+        return [
+            row for row in self.effects.get(task.task_id, ()) if row.state == EffectState.COMMITTED
+        ]
 
 
 _VOID: Final = (
@@ -68,7 +71,12 @@ _VOID: Final = (
 
 def brief(row: EffectRow) -> dict[str, Any]:
     """An effect in a refusal or a receipt: enough to find it."""
-    return {"effect_id": row.effect_id, "slot": row.slot, "downstream": row.downstream, "state": row.state}
+    return {
+        "effect_id": row.effect_id,
+        "slot": row.slot,
+        "downstream": row.downstream,
+        "state": row.state,
+    }
 
 
 def reconcile_first(out: Sequence[EffectRow]) -> Refusal:

@@ -166,8 +166,7 @@ WHERE attempt_id = %s
 
 
 def end_attempt(
-    *,
-    attempt_id: UUID, state: str, digest: str, answer: Any, clock: datetime, error: Any = None
+    *, attempt_id: UUID, state: str, digest: str, answer: Any, clock: datetime, error: Any = None
 ) -> Statement:
     """End an attempt with the call that ended it and its answer: a repeat gets it again (contract 3)."""
     told = orjson.dumps(error).decode() if error is not None else None
@@ -202,6 +201,13 @@ def _end(
     hearing.facts += [*ends.facts, fact]
     attempt_state = AttemptState.RELEASED if kind is EventKind.RELEASED else AttemptState.FAILED
     hearing.write(
-        end_attempt(attempt_id=task.attempt_id, state=attempt_state, digest=digest, answer=asdict(answer), clock=hearing.clock, error=error),
+        end_attempt(
+            attempt_id=task.attempt_id,
+            state=attempt_state,
+            digest=digest,
+            answer=asdict(answer),
+            clock=hearing.clock,
+            error=error,
+        ),
         *free_tasks([freed], ends, hearing.clock),
     )

@@ -94,7 +94,11 @@ def _bump(
         Statement(_SET_EPOCH, (epoch, queue_id)),
         Statement(_END_ATTEMPTS, (clock, [task.attempt_id for task in tasks])),
         *free_tasks(freed, ends, clock),
-        record([bumped, *ends.facts, *(_ended_fact(each, ends) for each in freed)], actor=actor, at=clock),
+        record(
+            [bumped, *ends.facts, *(_ended_fact(each, ends) for each in freed)],
+            actor=actor,
+            at=clock,
+        ),
     )
     return Bumped(queue, epoch, len(tasks))
 

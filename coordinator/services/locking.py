@@ -36,7 +36,9 @@ _QUEUE_COLUMNS: Final = (
     " q.default_ttl_seconds, q.max_ttl_seconds, q.max_lease_seconds, q.retry_backoff_seconds,"
     " q.retry_backoff_max_seconds FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
 )
-_OF_TASKS: Final = " WHERE q.id IN (SELECT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]))"
+_OF_TASKS: Final = (
+    " WHERE q.id IN (SELECT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]))"
+)
 _ATTEMPTS: Final = f"SELECT {', '.join(AttemptRow._fields)} FROM coordinator_attempt WHERE attempt_id = ANY(%s::uuid[])"  # noqa: S608
 
 
