@@ -24,6 +24,7 @@ from coordinator.outcomes import Refusal
 from coordinator.services.claims import claim_task, claim_tasks
 from coordinator.services.commits import CommitItem, Committed, commit_results
 from coordinator.services.grants import Claim
+from coordinator.services.results import Staged, stage_result
 from coordinator.services.runs import NodeSpec, Submitted, submit_run
 
 T = TypeVar("T")
@@ -206,6 +207,16 @@ def try_commit(claimed: Claim, *, by: Worker, result: Any = None) -> Committed |
 def commit(claimed: Claim, *, by: Worker, result: Any = None) -> Committed:
     answer = try_commit(claimed, by=by, result=result)
     assert isinstance(answer, Committed), answer
+    return answer
+
+
+def stage(claimed: Claim, *, by: Worker, result: Any = None) -> Staged:
+    """Put a result aside for this attempt; it says whose it is, unless given."""
+    value = {"staged by": str(claimed.fence.attempt_id)} if result is None else result
+    answer = stage_result(
+        attempt_id=claimed.fence.attempt_id, fence=claimed.fence, result=value, worker=by
+    )
+    assert isinstance(answer, Staged), answer
     return answer
 
 

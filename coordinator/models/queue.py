@@ -84,7 +84,8 @@ class Downstream(models.Model):
             ),
             models.CheckConstraint(
                 name="downstream_key_validity",
-                condition=~Q(guarantee=Guarantee.IDEMPOTENT_KEY) | Q(key_valid_seconds__gte=1),
+                condition=~Q(guarantee=Guarantee.IDEMPOTENT_KEY)
+                | Q(key_valid_seconds__isnull=False, key_valid_seconds__gte=1),
             ),
             models.CheckConstraint(
                 name="downstream_seconds",
