@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 from django.test import TransactionTestCase
 
 # Filled by migrations; emptying them would leave the next test without roles and permissions.
@@ -33,7 +33,8 @@ def empty_all_tables() -> None:
     Tests leave their connections idle; a straggler that still holds a lock is ended rather than waited for.
     """
     names = ", ".join(connection.ops.quote_name(name) for name in _tables_to_empty())
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '30s'")
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
