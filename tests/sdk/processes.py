@@ -1,0 +1,68 @@
+"""Worker processes of a test: started, listened to, signalled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from tests.sdk.conftest import Site
+from tests.sdk.served import ROOT
+
+
+class Process:
+    """`tests.sdk.program` with a queue; killed at the end of the `with`, whatever happened."""
+
+    def __init__(
+        self, site: Site, *, seconds: float, grace: float = 20, url: str | None = None
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.sdk.program", site.queue, str(seconds), str(grace)],
+            cwd=ROOT,
+            env={**os.environ, "TENURE_URL": url or site.url, "TENURE_TOKEN": site.token},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def until(self, beginning: str) -> str:
+        """Read on until a line begins so; the line."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.strip())
+            if line.startswith(beginning):
+                return line.strip()
+        raise AssertionError(f"the worker ended without {beginning!r}: {self.lines}")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def counts(self) -> dict[str, Any]:
+        """What it said at its own end."""
+        found: dict[str, Any] = json.loads(self.until("{"))
+        assert self._process.wait(60) == 0
+        return found
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
