@@ -19,6 +19,8 @@ class GateClass(IntEnum):
     QUEUE = 1
     RUN = 2
     SERIAL_SCOPE = 3
+    REQUEST = 4  # by the hash of an Idempotency-Key: a collision only waits
+    DOWNSTREAM = 4
 
 
 def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:
@@ -61,4 +63,22 @@ def try_serial_scopes(scope_ids: Sequence[int]) -> Statement:
     return Statement(
         "SELECT id, pg_try_advisory_xact_lock(%s::int, id) FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) scopes",
         (int(GateClass.SERIAL_SCOPE), sorted(scope_ids)),
+    )
+
+
+def try_downstream_of(effect_id: str) -> Statement:
+    """Try the downstream's lock for an effect of a NON_REPLAYABLE task: two at once there, one is told SERIAL_BUSY."""
+    return Statement(
+        "SELECT pg_try_advisory_xact_lock(%s::int, d.id) FROM coordinator_effectslot e"
+        " JOIN coordinator_downstream d ON d.name = e.downstream WHERE e.effect_id = %s AND e.is_exclusive",
+        (int(GateClass.DOWNSTREAM), effect_id),
+    )
+
+
+def queue_gate_of_effect(effect_id: str) -> Statement:
+    """The gate of the effect's queue, shared. An effect never changes its task, nor that its queue."""
+    return Statement(
+        "SELECT pg_advisory_xact_lock_shared(%s::int, t.queue_id) FROM coordinator_effectslot e"
+        " JOIN coordinator_task t ON t.task_id = e.task_id WHERE e.effect_id = %s",
+        (int(GateClass.QUEUE), effect_id),
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from coordinator.gates import GateClass
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.rounds import Statement
 
@@ -25,11 +26,21 @@ class RequestKey:
 _LOOK_UP: Final = (
     "SELECT request_digest, answer FROM coordinator_storedanswer WHERE scope = %s AND key = %s"
 )
+_GATE: Final = f"SELECT pg_advisory_xact_lock({int(GateClass.REQUEST)}, hashtext(%s))"
 _STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
 
 
 def look_up(request: RequestKey) -> Statement:
     return Statement(_LOOK_UP, (request.scope, request.key))
+
+
+def one_at_a_time(request: RequestKey) -> Statement:
+    """Before a look-up that may end in an answer which isn't stored: of two at once the second waits.
+
+    Else an empty claim could answer the repeat of one that is being granted. Two keys with
+    one hash only wait for each other.
+    """
+    return Statement(_GATE, (f"{request.scope}\n{request.key}",))
 
 
 def store(request: RequestKey, answer: str) -> Statement:

@@ -33,6 +33,7 @@ from .serial import free_scopes
 from .transactions import in_transaction
 
 MAX_CLAIMS: Final = 100
+_NOTHING: Final = Statement("SELECT 1 WHERE false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,13 @@ def claim_tasks(
 def _claim_next(
     demand: Demand, *, queue: str, queue_id: int, limit: int, kinds: Sequence[str] | None
 ) -> Claimed | Refusal | None:
-    look_up = [answers.look_up(demand.request)] if demand.request else []
-    _, _, queues, *stored, candidates, clock_rows = run_round(
+    gate, look_up = _once(demand.request)
+    _, _, *_, queues, stored, candidates, clock_rows = run_round(
         name_point(Point.CLAIM),
         queue_gate(queue_id),
+        *gate,
         locking.read_queue(queue_id),
-        *look_up,
+        look_up,
         _candidates(queue_id, kinds, limit),
         CLOCK,
     )
@@ -110,7 +112,7 @@ def _claim_next(
     if row is None or row.name != queue:
         return None
     clock = clock_of(clock_rows)
-    answer = answers.stored_answer(demand.request, stored[0]) if demand.request else None
+    answer = answers.stored_answer(demand.request, stored) if demand.request else None
     refusal = _refusal(row, demand, clock, is_repeat=answer is not None)
     if refusal is not None:
         return refusal
@@ -138,13 +140,14 @@ def claim_task(
     Refused besides what `claim_tasks` refuses: STATE_VERSION_MISMATCH, NOT_CLAIMABLE.
     """
     demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
-    look_up = [answers.look_up(request)] if request else []
-    _, _, locked, queues, *stored, clock_rows = run_round(
+    gate, look_up = _once(request)
+    _, _, *_, locked, queues, stored, clock_rows = run_round(
         name_point(Point.CLAIM),
         queue_gates_of_tasks([task_id]),
+        *gate,
         locking.lock_tasks([task_id]),
         locking.read_queues_of_tasks([task_id]),
-        *look_up,
+        look_up,
         CLOCK,
     )
     if not locked:
@@ -152,7 +155,7 @@ def claim_task(
     task, row, clock = TaskRow._make(locked[0]), QueueRow._make(queues[0]), clock_of(clock_rows)
     if row.name not in worker.queues:
         return not_found("task")
-    answer = answers.stored_answer(request, stored[0]) if request else None
+    answer = answers.stored_answer(request, stored) if request else None
     refusal = _refusal(row, demand, clock, task, is_repeat=answer is not None)
     if refusal is not None:
         return refusal
@@ -168,6 +171,13 @@ def claim_task(
         return _record(refusal, demand, row, clock, task)
     granted = _grant(demand, row, [task], clock)
     return granted.claims[0] if granted.claims else _record(_taken(task), demand, row, clock, task)
+
+
+def _once(request: RequestKey | None) -> tuple[list[Statement], Statement]:
+    """The gate of the request's key, and the look-up of its stored answer."""
+    if request is None:
+        return [], _NOTHING
+    return [answers.one_at_a_time(request)], answers.look_up(request)
 
 
 def _by_id_refusal(task: TaskRow, row: QueueRow, expected: int, clock: datetime) -> Refusal | None:
