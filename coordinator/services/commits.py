@@ -55,9 +55,9 @@ def commit_results(
     """Commit each item, or refuse it, in order; one bad item never spoils another.
 
     Outcomes: COMMITTED, FENCED, STALE_INPUT, CANCELLED; besides RECONCILE_FIRST and
-    MEMORY_CONFLICT (the attempt is still current), ALREADY_COMMITTED, INVALID, NOT_FOUND, FORBIDDEN. A repeat of the very
-    commit is answered again with `replayed`. Runs are settled and waiting workers hinted
-    after the transaction.
+    MEMORY_CONFLICT (the attempt is still current), ALREADY_COMMITTED, INVALID, NOT_FOUND,
+    FORBIDDEN. A repeat of the very commit is answered again with `replayed`. Runs are settled
+    and waiting workers hinted after the transaction.
     """
     checked = [_checked(item) for item in items]
     good = [item for item in checked if isinstance(item, _Checked)]
@@ -137,7 +137,13 @@ def _commit(
     for parent, child in edges:
         children.setdefault(parent, []).append(child)
     bench = _Bench(hearing, queue, stored, MemoryBook.of(others), _Release(hearing, children))
-    bench.effects = EffectBook.of([hearing.tasks[each.item.fence.task_id] for each in items if each.item.fence.task_id in hearing.tasks])
+    bench.effects = EffectBook.of(
+        [
+            hearing.tasks[each.item.fence.task_id]
+            for each in items
+            if each.item.fence.task_id in hearing.tasks
+        ]
+    )
     answers = [_hear(bench, each) for each in items]
     accepted = [answer for answer in answers if isinstance(answer, Accepted)]
     release = bench.release
@@ -175,7 +181,10 @@ def _hear(bench: _Bench, checked: _Checked) -> Accepted | Committed | Refusal:
     offered = checked.offered
     if offered is None or offered.blob_name is not None:
         found = stored_result(
-            bench.stored, item.attempt_id, offered.blob_name if offered else None, item.result_digest
+            bench.stored,
+            item.attempt_id,
+            offered.blob_name if offered else None,
+            item.result_digest,
         )
         if isinstance(found, Refusal):
             return found

@@ -18,6 +18,7 @@ from coordinator.rounds import LockStatement, Statement, name_point, run_round
 from coordinator.states import Intake, TaskState
 
 from . import hints, locking, queue_ids
+from .approvals import void_approvals
 from .events import EventKind, Fact, record, task_fact
 from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
 from .locking import QueueRow
@@ -56,7 +57,7 @@ def bump_epoch(*, queue: str, expected_epoch: int, reason: str, actor: Actor) ->
 
 _HELD: Final = LockStatement(
     lambda: (
-        Task.objects.filter(queue_id=0, state=TaskState.CLAIMED)
+        Task.objects.filter(queue_id=0, state__in=[TaskState.CLAIMED, TaskState.AWAITING_APPROVAL])
         .order_by("task_id")
         .select_for_update(of=("self",))
         .values_list(*TaskRow._fields)
@@ -72,7 +73,7 @@ def _bump(
         name_point("bump"),
         queue_gate(queue_id, exclusive=True),
         locking.read_queue(queue_id),
-        _HELD(queue_id, TaskState.CLAIMED),
+        _HELD(queue_id, TaskState.CLAIMED, TaskState.AWAITING_APPROVAL),
         CLOCK,
     )
     row = QueueRow._make(queues[0]) if queues else None
@@ -86,21 +87,28 @@ def _bump(
         )
     tasks, clock = [TaskRow._make(each) for each in held], clock_of(clock_rows)
     epoch = row.scheduler_epoch + 1
+    held_tasks = [task for task in tasks if task.state == TaskState.CLAIMED]
     ends = end_holds(tasks, clock)
+    void = void_approvals(
+        [task for task in tasks if task.state == TaskState.AWAITING_APPROVAL],
+        clock=clock,
+        reason="the epoch was bumped",
+        granted_too=False,
+    )
     freed = redirected([Freed(task, TaskState.READY, clock) for task in tasks], ends)
-    told = {"from": row.scheduler_epoch, "to": epoch, "reason": reason, "revoked": len(tasks)}
+    told = {"from": row.scheduler_epoch, "to": epoch, "reason": reason, "revoked": len(held_tasks)}
     bumped = Fact(EventKind.EPOCH_BUMPED, queue_id=row.id, data=told)
     run_round(
         Statement(_SET_EPOCH, (epoch, queue_id)),
-        Statement(_END_ATTEMPTS, (clock, [task.attempt_id for task in tasks])),
+        Statement(_END_ATTEMPTS, (clock, [task.attempt_id for task in held_tasks])),
         *free_tasks(freed, ends, clock),
         record(
-            [bumped, *ends.facts, *(_ended_fact(each, ends) for each in freed)],
+            [bumped, *ends.facts, *void, *(_ended_fact(each, ends) for each in freed)],
             actor=actor,
             at=clock,
         ),
     )
-    return Bumped(queue, epoch, len(tasks))
+    return Bumped(queue, epoch, len(held_tasks))
 
 
 _SET_EPOCH: Final = "UPDATE coordinator_queue SET scheduler_epoch = %s WHERE id = %s"
@@ -113,6 +121,8 @@ WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 def _ended_fact(freed: Freed, ends: HoldEnds) -> Fact:
     if freed.state == TaskState.AWAITING_RECONCILIATION:
         return waiting_fact(freed.task, ends)
+    if freed.task.state == TaskState.AWAITING_APPROVAL:
+        return task_fact(EventKind.SETTLED, freed.task, reason="EPOCH_BUMP")
     return task_fact(
         EventKind.EXPIRED,
         freed.task,

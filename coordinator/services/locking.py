@@ -41,6 +41,11 @@ _OF_TASKS: Final = (
 )
 _ATTEMPTS: Final = f"SELECT {', '.join(AttemptRow._fields)} FROM coordinator_attempt WHERE attempt_id = ANY(%s::uuid[])"  # noqa: S608
 
+_ATTEMPTS_BY: Final = (
+    f"SELECT {', '.join(AttemptRow._fields)} FROM coordinator_attempt"  # noqa: S608 (constants of ours)
+    " WHERE attempt_id IN ({}) OR attempt_id = %s::uuid"
+)
+
 
 def _tasks_where(condition: str, params: int) -> QuerySet[Task, Any]:
     chosen = RawSQL(condition, [[]] * params, output_field=BooleanField())  # noqa: S611 (a constant of ours)
@@ -81,6 +86,16 @@ def read_queues_of_tasks(task_ids: Sequence[UUID]) -> Statement:
 
 def read_attempts(attempt_ids: Sequence[UUID]) -> Statement:
     return Statement(_ATTEMPTS, (list(attempt_ids),))
+
+
+def read_queue_by(sub_select: str, *params: Any) -> Statement:
+    """The queue whose id a constant sub-select of ours finds."""
+    return Statement(f"{_QUEUE_COLUMNS} WHERE q.id = ({sub_select})", params)
+
+
+def read_attempts_by(sub_select: str, *params: Any) -> Statement:
+    """The attempts whose ids a constant sub-select of ours finds, and the one named last."""
+    return Statement(_ATTEMPTS_BY.format(sub_select), params)
 
 
 def tasks_of(rows: Sequence[tuple[Any, ...]]) -> dict[UUID, TaskRow]:

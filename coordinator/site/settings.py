@@ -55,6 +55,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "coordinator.site.middleware.RequestContext",
     "django.middleware.security.SecurityMiddleware",
+    "coordinator.api.middleware.ApiRequests",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
