@@ -14,6 +14,9 @@ MAX_DEPTH: Final = 100
 #: integer beyond 2^53 - 1. Where none of those occur orjson's output *is* the RFC 8785
 #: form; else the slow library decides.
 _LONG_DIGITS: Final = re.compile(rb"[0-9]{16}")
+#: RFC 8785 writes doubles between these two as integers, which no reader would accept.
+_MAX_INTEGER: Final = 2**53 - 1
+_FIRST_WITH_EXPONENT: Final = 1e21
 _FIRST_TO_SORT_DIFFERENTLY: Final = "\ud800"
 
 
@@ -43,7 +46,12 @@ def _survey(value: Any) -> bool:
     """Whether a float stands anywhere in the value; refuses what is nested too deep."""
     level, has_float = [value], False
     for _ in range(MAX_DEPTH):
-        has_float = has_float or any(type(node) is float for node in level)
+        floats = [node for node in level if type(node) is float]
+        if any(_MAX_INTEGER < abs(number) < _FIRST_WITH_EXPONENT for number in floats):
+            raise NotCanonical(
+                "a number beyond ±(2^53 - 1) would be read back as another; send it as a string"
+            )
+        has_float = has_float or bool(floats)
         level = [
             child
             for node in level
