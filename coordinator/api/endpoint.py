@@ -126,9 +126,9 @@ class Endpoint(APIView):
         except Refused as refused:
             return render_refusal(refused.refusal)
         except (OperationalError, InterfaceError) as error:
-            return _unavailable(request, error)
+            return unavailable(request, error)
         except Exception as error:  # noqa: BLE001 (nothing may leave as a page of HTML)
-            return _failed(request, error)
+            return failed(request, error)
         response["Cache-Control"] = "no-store"
         return response
 
@@ -224,7 +224,7 @@ def _require_json(request: HttpRequest) -> None:
         )
 
 
-def _unavailable(request: HttpRequest, error: DatabaseError | InterfaceError) -> HttpResponse:
+def unavailable(request: HttpRequest, error: DatabaseError | InterfaceError) -> HttpResponse:
     """No connection, or it took too long (locks, statements, the pool): the same request may succeed soon."""
     log.warning("database unavailable", extra={"cause": type(error.__cause__ or error).__name__})
     return render_problem(
@@ -236,7 +236,7 @@ def _unavailable(request: HttpRequest, error: DatabaseError | InterfaceError) ->
     )
 
 
-def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
+def failed(request: HttpRequest, error: Exception) -> HttpResponse:
     """A bug. The answer tells nothing of it but the id under which the log has it."""
     log.error("request failed", exc_info=error)
     return render_problem(

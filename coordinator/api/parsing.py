@@ -116,6 +116,8 @@ def parse_items(
         listed = document.get(items) if isinstance(document, dict) and len(document) == 1 else None
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_ITEMS:
             raise  # wrong as a whole
+        if not all(isinstance(each, dict) for each in listed):
+            raise  # something in it is no item, not even a bad one
     return Parsed(
         [_parse_item(each, item, f"/{items}/{index}") for index, each in enumerate(listed)],
         document,

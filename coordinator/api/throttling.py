@@ -22,8 +22,8 @@ class FailureThrottle:
     def __init__(
         self, *, max_failures: int = MAX_FAILURES, window_seconds: float = WINDOW_SECONDS
     ) -> None:
-        self._max_failures = max_failures
-        self._window_seconds = window_seconds
+        self.max_failures = max_failures
+        self.window_seconds = window_seconds
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._good: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -34,8 +34,8 @@ class FailureThrottle:
             return 0
         with self._lock:
             began, count = self._failures.get(address, (0.0, 0))
-            left = began + self._window_seconds - time.monotonic()
-            if count < self._max_failures or left <= 0 or prefix in self._good:
+            left = began + self.window_seconds - time.monotonic()
+            if count < self.max_failures or left <= 0 or prefix in self._good:
                 return 0
             return int(left) + 1
 
@@ -43,7 +43,7 @@ class FailureThrottle:
         now = time.monotonic()
         with self._lock:
             began, count = self._failures.pop(address, (now, 0))
-            if now - began > self._window_seconds:
+            if now - began > self.window_seconds:
                 began, count = now, 0
             self._failures[address] = (began, count + 1)
             while len(self._failures) > MAX_ADDRESSES:

@@ -51,7 +51,7 @@ class Caller:
         raw: bytes | None = None,
         key: str | None = None,
         content_type: str = "application/json",
-        **headers: str,
+        **headers: Any,
     ) -> Reply:
         sent = {
             "X-Claim-Contract": "claim.v1",
@@ -68,8 +68,8 @@ class Caller:
         parsed = json.loads(content) if "json" in told and content else content
         return Reply(response.status_code, parsed, dict(response.headers))
 
-    def get(self, path: str, **headers: str) -> Reply:
-        return self.send("GET", path, **headers)
+    def get(self, path: str, **headers: Any) -> Reply:
+        return self.send("GET", path, None, **headers)
 
     def post(self, path: str, body: Any = None, *, key: str | None = None, **rest: Any) -> Reply:
         return self.send("POST", path, body, key=key, **rest)

@@ -31,7 +31,8 @@ def test_every_route_of_an_endpoint_is_in_it() -> None:
     routes = {
         str(route.pattern).replace("<str:", "{").replace("<path:", "{").replace(">", "}")
         for route in urlpatterns
-        if isinstance(route, URLPattern) and issubclass(getattr(route.callback, "cls", object), Endpoint)
+        if isinstance(route, URLPattern)
+        and issubclass(getattr(route.callback, "cls", object), Endpoint)
     }
     assert {path.removeprefix("/api/v1/") for path in SCHEMA["paths"]} == routes
 
@@ -41,7 +42,9 @@ def test_every_reference_leads_somewhere() -> None:
         if isinstance(node, dict):
             own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
             return own.union(*(references(value) for value in node.values()))
-        return set().union(*(references(each) for each in node)) if isinstance(node, list) else set()
+        return (
+            set().union(*(references(each) for each in node)) if isinstance(node, list) else set()
+        )
 
     for reference in references(SCHEMA):
         place = SCHEMA
@@ -53,7 +56,9 @@ def test_each_operation_says_who_may_and_how_it_is_refused() -> None:
     for path in SCHEMA["paths"].values():
         for told in path.values():
             assert told["security"], told["operationId"]
-            assert {"401", "403", "429", "500", "503"} <= set(told["responses"]), told["operationId"]
+            assert {"401", "403", "429", "500", "503"} <= set(told["responses"]), told[
+                "operationId"
+            ]
             for status, response in told["responses"].items():
                 assert "X-Request-Id" in response["headers"]
                 if int(status) >= 400:
@@ -61,7 +66,9 @@ def test_each_operation_says_who_may_and_how_it_is_refused() -> None:
 
 
 def test_the_file_in_docs_is_what_the_server_serves(capsys: pytest.CaptureFixture[str]) -> None:
-    call_command("export_schema", str(Path(__file__).parents[2] / "docs" / "openapi.json"), check=True)
+    call_command(
+        "export_schema", str(Path(__file__).parents[2] / "docs" / "openapi.json"), check=True
+    )
     assert "what the server serves" in capsys.readouterr().out
 
 
