@@ -26,6 +26,7 @@ from coordinator.site.postgres import Postgres
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
 DATABASE_RESTARTS = 5
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RESTART_PAUSE_SECONDS = 0.2  # for each start so far
 
 Say = Callable[[str], None]
@@ -97,6 +98,8 @@ class Launch:
             self._start_child(Child(plan))
         self._wait_for_web()
         self.say(f"Tenure is running at {self.options.url} - {prepared.sign_in} (Ctrl-C stops it)")
+        if self.options.host not in LOOPBACK and not os.environ.get("ALLOWED_HOSTS"):
+            self.say("Others reach it only by the names in ALLOWED_HOSTS, which is not set.")
         if self.options.demo:
             self._start_child(Child(fleet.demo(token=prepared.fleet_token)))
 
@@ -109,6 +112,10 @@ class Launch:
         if given:
             return given
         self.database = Postgres(self.options.state).start()
+        if self.options.state not in self.database.home.parents:
+            self.say(
+                f"The database is in {self.database.home}: its account cannot enter the state folder."
+            )
         return self.database.url
 
     def _surroundings(self, database_url: str) -> Surroundings:

@@ -5,6 +5,7 @@
     state/postgres/run          the unix socket; there is no TCP port
     state/postgres/server.log
     state/database_url          where it was last started, for commands run beside `up`
+    state/postgres.home         only where root's own home hides the state folder: what stands for state/postgres
 
 The server dies with its launcher. After a kill -9 of either the next start takes over what was left behind.
 """
@@ -13,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import signal
 import subprocess
 import tempfile
@@ -166,8 +168,7 @@ class Postgres:
     def _prepare_folders(self) -> None:
         if self.account.switched and not self.account.can_enter(self.state):
             # A checkout in /root: the server's account can't get there, and the modes of other folders are not ours.
-            UNREACHABLE_STATE_ROOT.mkdir(parents=True, exist_ok=True)
-            self.home = UNREACHABLE_STATE_ROOT / _short_name(self.state)
+            self.home = self._home_elsewhere()
             self.run = default_socket_folder(self.home)
         for folder in (self.home, self.run):
             folder.mkdir(parents=True, exist_ok=True)
@@ -184,6 +185,14 @@ class Postgres:
             )
         except BinariesMissing as error:
             raise PostgresError(str(error)) from error
+
+    def _home_elsewhere(self) -> Path:
+        """A folder outside the state folder, which keeps its path: without that file there are no data."""
+        note = self.state / "postgres.home"
+        if not note.exists():
+            UNREACHABLE_STATE_ROOT.mkdir(parents=True, exist_ok=True)
+            note.write_text(f"{UNREACHABLE_STATE_ROOT / secrets.token_hex(8)}\n")
+        return Path(note.read_text().strip())
 
     def _clear_what_was_left(self) -> None:
         """Stop a server whose launcher was killed, and remove its lock files.

@@ -285,7 +285,12 @@ def test_a_state_folder_in_a_closed_home_works_and_the_home_stays_closed(state: 
     assert closed.stat().st_mode & 0o777 == 0o700
     with Postgres(closed / "var", settings=FAST) as server:
         assert server.home == home
-    shutil.rmtree(home)
+    shutil.rmtree(closed / "var")
+    with Postgres(closed / "var", settings=FAST) as server:
+        assert (server.home == home) is not ROOT, "a new state folder has new data"
+        newer = server.home
+    shutil.rmtree(newer)
+    shutil.rmtree(home, ignore_errors=True)
 
 
 def test_missing_programs_are_named_with_the_mend(
