@@ -1,0 +1,38 @@
+"""The difference between a candidate and the canonical result, line by line."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from console.visible import pretty_json
+
+#: Longer texts are not compared line by line: both can be downloaded.
+MAX_LINES: Final = 3_000
+_CONTEXT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """`sign` is "+" (only in the candidate), "−" (only canonical), "⋯" (lines left out) or empty."""
+
+    sign: str
+    text: str
+
+    @property
+    def css(self) -> str:
+        return {"+": "added", "−": "removed", "⋯": "skip"}.get(self.sign, "")
+
+
+def compare(canonical: str, candidate: str) -> tuple[DiffLine, ...] | None:
+    """None where either is too long; empty where they are the same."""
+    before, after = pretty_json(canonical).splitlines(), pretty_json(candidate).splitlines()
+    if max(len(before), len(after)) > MAX_LINES:
+        return None
+    lines = list(difflib.unified_diff(before, after, n=_CONTEXT, lineterm=""))[2:]
+    return tuple(_line(line) for line in lines)
+
+
+def _line(line: str) -> DiffLine:
+    if line.startswith("@@"):
+        return DiffLine("⋯", line)
+    return DiffLine({"+": "+", "-": "−"}.get(line[:1], ""), line[1:])

@@ -1,0 +1,84 @@
+"""The forms of the console. Each decision carries the version that was looked at, and a key of its own."""
+
+import json
+from typing import Any, Final
+from uuid import uuid4
+from zoneinfo import available_timezones
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from console.preferences import THEMES
+from coordinator.services.texts import MAX_REASON_CHARS
+from coordinator.states import Intake
+
+#: A reason shorter than this says nothing to whoever reads it later (console design, 3.5).
+MIN_REASON_CHARS: Final = 10
+
+
+class Shown(forms.Form):
+    """What the person saw, bound to the decision; it comes back with it."""
+
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+    expected_state_version = forms.IntegerField(min_value=1)
+    shown_state = forms.CharField(max_length=40)
+    shown_owner = forms.CharField(max_length=200, required=False)
+    shown_generation = forms.IntegerField(min_value=0)
+
+
+class Reason(forms.Form):
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        min_length=MIN_REASON_CHARS,
+        max_length=MAX_REASON_CHARS,
+        error_messages={
+            "required": gettext_lazy("Say why; it stands in the history."),
+            "min_length": gettext_lazy("Say why in %(limit_value)d characters or more."),
+        },
+    )
+
+
+class TaskDecision(Reason, Shown):
+    """Cancel or reopen a task."""
+
+
+class Revision(TaskDecision):
+    input = forms.CharField(label=gettext_lazy("Input"), strip=False)
+
+    def clean_input(self) -> Any:
+        try:
+            return json.loads(self.cleaned_data["input"])
+        except (ValueError, RecursionError) as error:
+            place = (
+                f"{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            )
+            raise forms.ValidationError(
+                _("This is not JSON. Look at line and column %(place)s.") % {"place": place or "?"}
+            ) from error
+
+
+class RunDecision(Reason):
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+
+
+class IntakeDecision(Reason):
+    intake = forms.ChoiceField(choices=[(word, word) for word in Intake])
+    shown_intake = forms.ChoiceField(choices=[(word, word) for word in Intake])
+
+
+class Profile(forms.Form):
+    theme = forms.ChoiceField(choices=[(word, word) for word in THEMES])
+    zone = forms.ChoiceField(
+        choices=lambda: [(name, name) for name in sorted(available_timezones())],
+        error_messages={
+            "invalid_choice": gettext_lazy("There is no such time zone. Take one of the list.")
+        },
+    )
+    language = forms.ChoiceField(choices=settings.LANGUAGES)
+    shortcuts = forms.BooleanField(required=False)
+
+
+def new_action_key() -> str:
+    return str(uuid4())

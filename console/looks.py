@@ -1,0 +1,89 @@
+"""How states look: a tone (a family of colour tokens) and an icon. The word itself is always there too."""
+
+from typing import Final, NamedTuple
+
+from coordinator.states import AttemptState, Intake, RunState, TaskState
+
+
+class Look(NamedTuple):
+    tone: str
+    icon: str
+
+
+_UNKNOWN_WORD: Final = Look("expired", "circle")
+
+LOOKS: Final[dict[str, Look]] = {
+    TaskState.BLOCKED: Look("expired", "circle-dashed"),
+    TaskState.READY: Look("ready", "circle"),
+    TaskState.CLAIMED: Look("leased", "circle-play"),
+    TaskState.AWAITING_APPROVAL: Look("approval", "stamp"),
+    TaskState.AWAITING_RECONCILIATION: Look("unknown", "triangle-alert"),
+    TaskState.COMMITTED: Look("commit", "circle-check"),
+    TaskState.CANCELLED: Look("expired", "ban"),
+    TaskState.SUPERSEDED: Look("expired", "layers-2"),
+    TaskState.FAILED: Look("failed", "circle-x"),
+    AttemptState.STARTED: Look("leased", "circle-play"),
+    AttemptState.RESULT_STAGED: Look("prepared", "package"),
+    AttemptState.FENCED: Look("fenced", "shield-x"),
+    AttemptState.EXPIRED: Look("expired", "timer-off"),
+    AttemptState.STALE_INPUT: Look("expired", "file-x"),
+    AttemptState.RELEASED: Look("ready", "undo-2"),
+    AttemptState.PARKED: Look("approval", "circle-pause"),
+    RunState.ACTIVE: Look("leased", "circle-play"),
+    Intake.OPEN: Look("commit", "door-open"),
+    Intake.STOPPED: Look("failed", "octagon-x"),
+}
+
+#: Events that are told by a state's word look like it; these have a look of their own.
+EVENT_LOOKS: Final[dict[str, Look]] = {
+    "SUBMITTED": Look("ready", "plus"),
+    "UNBLOCKED": Look("ready", "lock-open"),
+    "REBLOCKED": Look("expired", "lock"),
+    "STAGED": Look("prepared", "package"),
+    "RETRY_SCHEDULED": Look("unknown", "rotate-cw"),
+    "REOPENED": Look("ready", "rotate-ccw"),
+    "REFUSED": Look("fenced", "shield-x"),
+    "ALARM": Look("failed", "siren"),
+}
+
+
+def look_of(word: str) -> Look:
+    return LOOKS.get(word) or EVENT_LOOKS.get(word) or _UNKNOWN_WORD
+
+
+#: The order in which states are counted and drawn: done first, then moving, then waiting, then stuck.
+STATE_ORDER: Final = (
+    TaskState.COMMITTED,
+    TaskState.CLAIMED,
+    TaskState.READY,
+    TaskState.BLOCKED,
+    TaskState.AWAITING_APPROVAL,
+    TaskState.AWAITING_RECONCILIATION,
+    TaskState.FAILED,
+    TaskState.CANCELLED,
+    TaskState.SUPERSEDED,
+)
+
+
+class Share(NamedTuple):
+    """A part of a bar of states, in per mille of its width."""
+
+    state: str
+    tone: str
+    count: int
+    x: int
+    width: int
+
+
+def shares(states: dict[str, int]) -> list[Share]:
+    total = sum(states.values()) or 1
+    found, before = [], 0
+    for state in STATE_ORDER:
+        count = states.get(state, 0)
+        if count:
+            x = before * 1000 // total
+            before += count
+            found.append(
+                Share(str(state), look_of(state).tone, count, x, before * 1000 // total - x)
+            )
+    return found

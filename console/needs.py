@@ -1,0 +1,162 @@
+"""What needs a human: one row a cause, the gravest first, each with a link to its rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from console.filters import query_string
+from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
+from coordinator.selectors.console_shell import Shell
+from coordinator.states import Intake, TaskState
+
+#: Claimable work that nobody has asked for, for longer than this, is worth a look.
+UNATTENDED: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`count` is None where a count says nothing; `since` is how long it has been so."""
+
+    tone: str
+    icon: str
+    cause: str
+    detail: str
+    url: str
+    count: int | None = None
+    since: datetime | None = None
+
+
+def find_needs(queues: Sequence[QueueNow], refusals: Refusals, shell: Shell) -> list[Need]:
+    return [
+        *_ahead(refusals),
+        *_break_glass(shell),
+        *_waiting_for_people(queues),
+        *_failed(queues),
+        *_stopped(queues),
+        *_unattended(queues, shell.now),
+        *_often(queues),
+    ]
+
+
+def _ahead(refusals: Refusals) -> Iterator[Need]:
+    if refusals.ahead:
+        newest = refusals.ahead[0]
+        yield Need(
+            "failed",
+            "siren",
+            _("A fence was ahead of the database"),
+            _(
+                "A forgery, or commits were lost: compare with the epoch record before anything else."
+            ),
+            reverse("console:task-events", args=[newest.task_id])
+            if newest.task_id
+            else reverse("console:queues"),
+            len(refusals.ahead),
+            newest.at,
+        )
+
+
+def _break_glass(shell: Shell) -> Iterator[Need]:
+    if shell.break_glass:
+        yield Need(
+            "failed",
+            "lock-open",
+            _("A break-glass session is open"),
+            _("Opened by %(who)s: %(why)s")
+            % {"who": shell.break_glass.opened_by, "why": shell.break_glass.reason},
+            reverse("console:overview"),
+        )
+
+
+def _waiting_for_people(queues: Sequence[QueueNow]) -> Iterator[Need]:
+    for state, cause in (
+        (TaskState.AWAITING_RECONCILIATION, _("Effects whose outcome nobody knows")),
+        (TaskState.AWAITING_APPROVAL, _("Payloads to approve or reject")),
+    ):
+        count = sum(queue.states.get(state, 0) for queue in queues)
+        if count:
+            tone, icon = (
+                ("unknown", "triangle-alert") if "RECON" in state else ("approval", "stamp")
+            )
+            yield Need(tone, icon, cause, _where(queues, state), _tasks(state=state), count)
+
+
+def _failed(queues: Sequence[QueueNow]) -> Iterator[Need]:
+    used_up, final = sum(queue.exhausted for queue in queues), sum(queue.failed for queue in queues)
+    url = _tasks(state=TaskState.FAILED)
+    if used_up:
+        yield Need(
+            "failed",
+            "circle-x",
+            _("Tasks that have used up their attempts"),
+            _(
+                "Each attempt failed or lost its lease. Reopen or revise them: their descendants wait."
+            ),
+            url,
+            used_up,
+        )
+    if final:
+        yield Need(
+            "failed",
+            "circle-x",
+            _("Tasks that failed for good"),
+            _("Their workers said that another try can't help. Revise the input, or reopen them."),
+            url,
+            final,
+        )
+
+
+def _stopped(queues: Sequence[QueueNow]) -> Iterator[Need]:
+    for queue in queues:
+        if queue.intake == Intake.STOPPED:
+            yield Need(
+                "unknown",
+                "octagon-x",
+                _("The intake of %(queue)s is stopped") % {"queue": queue.name},
+                _("No claims are granted; what is held may go on. READY and waiting:"),
+                reverse("console:queue", args=[queue.name]),
+                queue.states.get(TaskState.READY, 0),
+            )
+
+
+def _unattended(queues: Sequence[QueueNow], now: datetime) -> Iterator[Need]:
+    for queue in queues:
+        oldest = queue.oldest_claimable_at
+        if queue.intake == Intake.OPEN and oldest and oldest < now - UNATTENDED:
+            yield Need(
+                "unknown",
+                "hourglass",
+                _("Nobody claims the work in %(queue)s") % {"queue": queue.name},
+                _("Is a worker of pool %(pool)s running?") % {"pool": queue.active_pool},
+                _tasks(state=TaskState.READY, queue=queue.name),
+                queue.claimable,
+                oldest,
+            )
+
+
+def _often(queues: Sequence[QueueNow]) -> Iterator[Need]:
+    for queue in queues:
+        if queue.often:
+            yield Need(
+                "unknown",
+                "rotate-cw",
+                _("Tasks in %(queue)s that keep losing their workers") % {"queue": queue.name},
+                _("%(n)d or more attempts of each failed or lost their lease.") % {"n": OFTEN},
+                _tasks(queue=queue.name, state=TaskState.READY),
+                queue.often,
+            )
+
+
+def _where(queues: Sequence[QueueNow], state: TaskState) -> str:
+    named = [f"{queue.name}: {queue.states[state]}" for queue in queues if queue.states.get(state)]
+    return " · ".join(named[:4])
+
+
+def _tasks(**filters: str) -> str:
+    return reverse("console:tasks") + query_string(
+        {name: str(value) for name, value in filters.items()}
+    )

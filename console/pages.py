@@ -1,0 +1,123 @@
+"""How a page is answered: who may see it, and its live part by tag (console design, 3.1).
+
+A view returns its answer by `show`. A page with a live part defines the template partial
+`live`; polls get only that partial, or 304 where it is what the page has already. The tag is
+a digest of the partial itself: whatever a person would see changed, changes it.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from console.people import permit
+from coordinator.selectors.console_shell import Shell, read_shell
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The live part as it stands, where it is polled and how often."""
+
+    html: SafeString
+    tag: str
+    url: str
+    every_seconds: int
+
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+
+def page(
+    *, needs: str = "view", methods: tuple[str, ...] = ("GET", "HEAD")
+) -> Callable[[View[P]], View[P]]:
+    """For signed-in people with a permission; others are asked to sign in, or told who may."""
+
+    def decorate(view: View[P]) -> View[P]:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            response = _refusal(request, needs, methods) or view(request, *args, **kwargs)
+            response.headers.setdefault("Cache-Control", "no-store")
+            return response
+
+        return answer
+
+    return decorate
+
+
+def shell_of(request: HttpRequest) -> Shell:
+    """Read once a request."""
+    shell: Shell | None = getattr(request, "console_shell", None)
+    if shell is None:
+        shell = read_shell()
+        request.console_shell = shell  # type: ignore[attr-defined]
+    return shell
+
+
+def show(
+    request: HttpRequest,
+    template: str,
+    context: Mapping[str, Any],
+    *,
+    every_seconds: int | None = None,
+    poll: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Render a page; with `every_seconds` its live part is polled, with `poll` added to its address."""
+    if every_seconds is None:
+        return _stamped(request, render(request, template, dict(context), status=status))
+    html = render_to_string(f"{template}#live", dict(context), request)
+    tag = hashlib.blake2b(html.encode(), digest_size=12).hexdigest()
+    if is_poll(request):
+        known = request.headers.get("HX-PTag") == tag
+        response = HttpResponse(status=304) if known else HttpResponse(html)
+        response["HX-PTag"] = tag
+        return _stamped(request, response)
+    live = Live(html=html, tag=tag, url=_poll_url(request, poll), every_seconds=every_seconds)
+    return _stamped(request, render(request, template, {**context, "live": live}, status=status))
+
+
+def is_poll(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Request") == "true"
+
+
+def refuse(request: HttpRequest, status: int, context: Mapping[str, Any]) -> HttpResponse:
+    """One of the pages that say no: 403, 404, 409, 500."""
+    return _stamped(
+        request, render(request, f"console/errors/{status}.html", dict(context), status=status)
+    )
+
+
+def _refusal(request: HttpRequest, needs: str, methods: tuple[str, ...]) -> HttpResponse | None:
+    if request.method not in methods:
+        return HttpResponseNotAllowed(methods)
+    if not request.user.is_authenticated:
+        if is_poll(request):
+            return HttpResponse(status=401)
+        query = urlencode({"next": request.get_full_path()})
+        response = HttpResponse(status=302)
+        response["Location"] = f"{reverse('console:sign-in')}?{query}"
+        return response
+    allowed = permit(request, needs)
+    return None if allowed else refuse(request, 403, {"why": allowed.why})
+
+
+def _poll_url(request: HttpRequest, poll: Mapping[str, str] | None) -> str:
+    query = request.GET.copy()
+    for name, value in (poll or {}).items():
+        query[name] = value
+    return f"{request.path}?{query.urlencode()}" if query else request.path
+
+
+def _stamped(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    response["Console-Time"] = shell_of(request).now.isoformat()
+    response["Vary"] = "HX-Request, Cookie, Accept-Language"
+    return response

@@ -1,0 +1,212 @@
+"""The words of the console's templates: safe text, icons, state chips, times, numbers."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import orjson
+from django import template
+from django.conf import settings
+from django.template import Context
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from lucide import IconDoesNotExist
+from lucide.templatetags.lucide import lucide
+
+from console import times, visible
+from console.filters import Wanted, query_string
+from console.looks import Share, look_of, shares
+from coordinator.selectors.console_counts import COUNT_CAP
+
+register = template.Library()
+
+
+@register.filter(name="visible", is_safe=True)
+def visible_text(text: object) -> SafeString:
+    """Text that others wrote, in one line."""
+    return visible.visible(text)
+
+
+@register.filter(name="visible_lines", is_safe=True)
+def visible_lines(text: object) -> SafeString:
+    return visible.visible(text, lines=True)
+
+
+@register.filter(name="visible_attr")
+def visible_attr(text: object) -> str:
+    return visible.visible_in_attribute(text)
+
+
+@register.filter(name="visible_value", is_safe=True)
+def visible_value(value: Any) -> SafeString:
+    """A value out of an event's data."""
+    return visible.visible(visible.compact(value))
+
+
+@register.filter(name="pretty", is_safe=True)
+def pretty(text: str) -> SafeString:
+    return visible.visible(visible.pretty_json(text), lines=True)
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16) -> SafeString:
+    """A Lucide icon, hidden from screen readers: words stand beside it."""
+    try:
+        return SafeString(lucide(str(name), size=size, aria_hidden="true", focusable="false"))
+    except IconDoesNotExist:
+        if settings.DEBUG:
+            raise
+        return mark_safe("")
+
+
+@register.simple_tag
+def chip(word: str) -> SafeString:
+    look = look_of(word)
+    return format_html(
+        '<span class="chip c-{}">{}{}</span>', look.tone, icon(look.icon, 12), visible.visible(word)
+    )
+
+
+@register.filter
+def tone(word: str) -> str:
+    return look_of(word).tone
+
+
+@register.filter
+def look_icon(word: str) -> str:
+    return look_of(word).icon
+
+
+@register.filter(name="shares")
+def shares_of(states: dict[str, int]) -> list[Share]:
+    return shares(states)
+
+
+@register.simple_tag(takes_context=True)
+def when(context: Context, moment: datetime | None, *, zone: bool = False) -> SafeString:
+    """An instant in the person's time zone; the whole of it, with the zone, on hover and for machines."""
+    if moment is None:
+        return mark_safe('<span class="quiet">—</span>')
+    info, now = _zone(context), _now(context)
+    text = times.clock_text(moment, info, now)
+    if zone:
+        text += f" {times.zone_text(moment.astimezone(info))}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.isoformat(),
+        times.full_text(moment, info),
+        text,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def ago(context: Context, moment: datetime | None) -> str:
+    return times.ago_text(moment, _now(context)) if moment else ""
+
+
+@register.simple_tag(takes_context=True)
+def until(context: Context, moment: datetime | None) -> SafeString:
+    """A countdown. Without scripts it is the instant alone, which is always beside it."""
+    if moment is None:
+        return mark_safe("")
+    past = moment <= _now(context)
+    return format_html(
+        '<span class="quiet" data-until="{}" data-past="{}">{}</span>',
+        moment.isoformat(),
+        _("run out"),
+        _("run out") if past else "",
+    )
+
+
+@register.simple_tag(takes_context=True)
+def zone_name(context: Context) -> str:
+    return times.zone_text(_now(context).astimezone(_zone(context)))
+
+
+@register.filter
+def duration(length: Any) -> str:
+    return times.duration_text(length) if length is not None else "—"
+
+
+@register.filter
+def capped(count: int | None) -> str:
+    """`10 000+` for what was not counted to its end."""
+    if count is None:
+        return "—"
+    return f"{_spaced(COUNT_CAP)}+" if count > COUNT_CAP else _spaced(count)
+
+
+@register.filter
+def spaced(count: int) -> str:
+    return _spaced(count)
+
+
+@register.filter
+def money(amount: Decimal | None) -> str:
+    return f"${amount:.4f}".rstrip("0").rstrip(".") if amount else "—"
+
+
+@register.filter
+def short(identifier: UUID | str | None) -> str:
+    """An id to tell apart at a glance: its time-ordered head and its random tail."""
+    text = str(identifier or "")
+    return f"{text[:8]}…{text[-4:]}" if len(text) == 36 else text
+
+
+@register.filter
+def short_digest(digest: str | None) -> str:
+    return f"{digest[:15]}…" if digest and digest.startswith("sha256:") else (digest or "—")
+
+
+@register.filter
+def clipped(text: object, length: int) -> str:
+    """Text for a drawing, where nothing wraps: cut in its middle, its ends tell most."""
+    words = str(text or "")
+    if len(words) <= length:
+        return words
+    head = (length - 1) * 2 // 5
+    return f"{words[:head]}…{words[len(words) - (length - 1 - head) :]}"
+
+
+@register.filter(name="raw_json", is_safe=True)
+def raw_json(record: object) -> SafeString:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
+    return visible.visible(orjson.dumps(record, option=options, default=str).decode(), lines=True)
+
+
+@register.simple_tag
+def facet_link(wanted: Wanted, state: str) -> str:
+    return wanted.link(state=str(state))
+
+
+@register.simple_tag
+def page_link(wanted: Wanted, side: str, row_id: UUID) -> str:
+    return wanted.link(**{side: str(row_id)})
+
+
+@register.simple_tag
+def query_link(typed: dict[str, str], **more: object) -> str:
+    return query_string({**typed, **{name: str(value) for name, value in more.items()}})
+
+
+@register.simple_tag(takes_context=True)
+def tick(context: Context, moment: datetime, with_day: bool) -> str:
+    local = moment.astimezone(_zone(context))
+    return f"{local:%m-%d %H:%M}" if with_day else f"{local:%H:%M:%S}"
+
+
+def _spaced(count: int) -> str:
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def _now(context: Context) -> datetime:
+    now: datetime = context["shell"].now
+    return now
+
+
+def _zone(context: Context) -> ZoneInfo:
+    zone: ZoneInfo = context["preferences"].tzinfo
+    return zone

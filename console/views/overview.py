@@ -1,0 +1,26 @@
+"""`/`: what needs a human, the queues, the last commits and fences."""
+
+from datetime import timedelta
+
+from django.http import HttpRequest, HttpResponse
+
+from console.needs import find_needs
+from console.pages import page, shell_of, show
+from coordinator.selectors import console_overview
+
+EVERY_SECONDS = 5
+
+
+@page()
+def overview(request: HttpRequest) -> HttpResponse:
+    shell = shell_of(request)
+    queues = console_overview.read_queues_now()
+    refusals = console_overview.read_refusals(shell.now)
+    context = {
+        "queues": queues,
+        "needs": find_needs(queues, refusals, shell),
+        "commits": console_overview.read_last_commits(),
+        "fences": refusals.fences,
+        "hour": console_overview.count_commits_since(shell.now - timedelta(hours=1)),
+    }
+    return show(request, "console/overview.html", context, every_seconds=EVERY_SECONDS)

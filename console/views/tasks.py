@@ -1,0 +1,151 @@
+"""`/tasks`: the list with its filters, and one task under its tabs."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from console.candidates import compare_candidates
+from console.filters import as_number, as_uuid, wanted_tasks
+from console.pages import page, refuse, shell_of, show
+from console.people import permit
+from console.preferences import read_preferences
+from console.sentences import Case, tell
+from console.timelines import draw_timeline
+from coordinator.selectors import (
+    console_attempts,
+    console_task,
+    console_tasks,
+    events,
+    explain,
+    tasks,
+)
+from coordinator.selectors.console_counts import COUNT_CAP
+from coordinator.states import CANCELLABLE_TASK, TaskState
+
+EVENTS_A_PAGE = 100
+_REVISABLE = CANCELLABLE_TASK | {TaskState.COMMITTED, TaskState.FAILED}
+_REOPENABLE = frozenset({TaskState.CANCELLED, TaskState.FAILED})
+
+
+@page()
+def task_list(request: HttpRequest) -> HttpResponse:
+    wanted = wanted_tasks(request.GET)
+    held = [found for found in map(as_uuid, request.GET.get("held", "").split(",")) if found]
+    if held:
+        rows, listing = console_tasks.read_held_tasks(held), None
+    else:
+        listing = console_tasks.list_tasks(
+            wanted.tasks,
+            before=as_uuid(request.GET.get("before")),
+            after=as_uuid(request.GET.get("after")),
+        )
+        rows = listing.rows
+    counts = console_tasks.count_tasks(
+        wanted.tasks, newer_than=rows[0].task_id if held and rows else None
+    )
+    state = wanted.tasks.state
+    context = {
+        "wanted": wanted,
+        "rows": rows,
+        "page": listing,
+        "counts": counts,
+        "states": [
+            (each, counts.get(each)) for each in TaskState if counts.get(each) or each == state
+        ],
+        "strayed": sum(1 for row in rows if state and row.state != state),
+        "cap": COUNT_CAP,
+    }
+    poll = {"held": ",".join(row.task_id.hex for row in rows)} if rows else {}
+    return show(request, "console/tasks.html", context, every_seconds=10, poll=poll)
+
+
+@page()
+def task_attempts(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    return _task(request, task_id, "attempts")
+
+
+@page()
+def task_candidates(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    chosen = request.GET.get("with", "")
+    readable = bool(permit(request, "view_payload"))
+    return _task(
+        request,
+        task_id,
+        "candidates",
+        compared=compare_candidates(task_id, chosen, readable=readable),
+    )
+
+
+@page()
+def task_events(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    kind, before = request.GET.get("kind", ""), as_number(request.GET.get("before"))
+    rows = events.list_events(events.EventFilters(task_id=task_id, kind=kind or None))
+    if before:
+        rows = rows.filter(id__lt=before)
+    found = [events.event_record(row) for row in rows[: EVENTS_A_PAGE + 1]]
+    return _task(
+        request,
+        task_id,
+        "events",
+        events=found[:EVENTS_A_PAGE],
+        kind=kind,
+        kinds=console_task.read_event_kinds(task_id),
+        older=found[EVENTS_A_PAGE - 1].id if len(found) > EVENTS_A_PAGE else None,
+    )
+
+
+@page(needs="view_payload")
+def task_input(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    payloads = {
+        "input": console_task.read_input(task_id),
+        "result": console_task.read_result(task_id),
+    }
+    return _task(request, task_id, "input", payloads=payloads)
+
+
+@page()
+def task_raw(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    task = tasks.find_task(task_id)
+    attempts = [tasks.attempt_record(row) for row in tasks.list_attempts(task_id)[:50]]
+    record = tasks.task_record(task) if task else None
+    return _task(request, task_id, "raw", record=record, attempt_records=attempts)
+
+
+def _task(request: HttpRequest, task_id: UUID, tab: str, **of_tab: Any) -> HttpResponse:
+    """The part that every tab has, and the tab's own."""
+    task, history = console_task.read_task(task_id), console_attempts.read_history(task_id)
+    explanation = explain.explain_task(task_id)
+    if task is None or history is None or explanation is None:
+        return refuse(request, 404, {"what": str(task_id)})
+    now, neighbours = shell_of(request).now, console_task.read_neighbours(task_id)
+    case = Case(
+        task=task,
+        explanation=explanation,
+        neighbours=neighbours,
+        last_change=console_task.read_last_change(task_id),
+        late_refusals=sum(mark.repeats + 1 for mark in history.refusals),
+        now=now,
+        zone=read_preferences(request).tzinfo,
+    )
+    context = {
+        "task": task,
+        "verdict": tell(case),
+        "history": history,
+        "timeline": draw_timeline(history, now=now) if tab == "attempts" else None,
+        "neighbours": neighbours,
+        "parts": console_task.count_parts(task_id),
+        "tab": tab,
+        "tab_url": request.path,
+        "may_cancel": permit(request, "cancel"),
+        "may_view_payload": permit(request, "view_payload"),
+        "cancellable": task.state in CANCELLABLE_TASK,
+        "reopenable": task.state in _REOPENABLE,
+        "revisable": task.state in _REVISABLE,
+        "api_path": f"/api/v1/tasks/{task_id}",
+        "here": request.build_absolute_uri(reverse("console:task", args=[task_id])),
+        **of_tab,
+    }
+    settled = task.state in (TaskState.COMMITTED, TaskState.SUPERSEDED, TaskState.CANCELLED)
+    return show(request, "console/task.html", context, every_seconds=15 if settled else 3)

@@ -1,0 +1,32 @@
+"""Counts that stop at a cap: a number on a page never costs more than its rows are worth."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import QuerySet
+
+#: A count beyond this is shown as "10 000+".
+COUNT_CAP: Final = 10_000
+
+
+def capped_counts(
+    wanted: Mapping[str, QuerySet[Any, Any]], *, cap: int = COUNT_CAP
+) -> dict[str, int]:
+    """How many rows each query has, `cap + 1` for more, all in one round trip."""
+    if not wanted:
+        return {}
+    selects: list[str] = []
+    params: list[Any] = []
+    for name, rows in wanted.items():
+        query = rows.order_by().values("pk")[: cap + 1].query
+        if query.is_empty():
+            selects.append("SELECT %s, 0")
+            params.append(name)
+            continue
+        sql, given = query.sql_with_params()
+        selects.append(f"SELECT %s, (SELECT count(*) FROM ({sql}) AS counted)")
+        params += [name, *given]
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(selects), params)
+        return dict(cursor.fetchall())

@@ -1,0 +1,64 @@
+"""What every page of the console shows around its content, in one round trip."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db import connection
+
+#: More queues than this are not offered in a filter by name.
+MAX_QUEUE_NAMES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBreakGlass:
+    """A break-glass session that is open now: every page says so (contract 16)."""
+
+    opened_by: str
+    reason: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The database's time, the queues in short, and the break-glass session that ends last."""
+
+    now: datetime
+    queue_names: tuple[str, ...]
+    queues: int
+    stopped: int
+    epoch: int | None
+    break_glass: OpenBreakGlass | None
+
+
+_READ: Final = """
+WITH clock AS (SELECT clock_timestamp() AS now)
+SELECT clock.now, q.names, q.total, q.stopped, q.epoch, b.opened_by, b.reason, b.expires_at
+FROM clock
+CROSS JOIN (
+  SELECT (array_agg(name ORDER BY name))[1:%s] AS names, count(*) AS total,
+         count(*) FILTER (WHERE intake = 'STOPPED') AS stopped, max(scheduler_epoch) AS epoch
+  FROM coordinator_queue
+) q
+LEFT JOIN LATERAL (
+  SELECT opened_by, reason, expires_at FROM coordinator_breakglass
+  WHERE closed_at IS NULL AND expires_at > clock.now ORDER BY expires_at DESC LIMIT 1
+) b ON true
+"""
+
+
+def read_shell() -> Shell:
+    """`epoch` is the highest of all queues, None without any."""
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, (MAX_QUEUE_NAMES,))
+        row = cursor.fetchone()
+    assert row is not None
+    now, names, total, stopped, epoch, *session = row
+    return Shell(
+        now=now,
+        queue_names=tuple(names or ()),
+        queues=total,
+        stopped=stopped,
+        epoch=epoch,
+        break_glass=OpenBreakGlass(*session) if session[0] is not None else None,
+    )

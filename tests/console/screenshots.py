@@ -1,0 +1,148 @@
+"""Photographs every page of the console: light and dark, 320, 768 and 1440 pixels wide.
+
+    python -m tests.console.screenshots [FOLDER] [--only NAME] [--chosen]
+
+Starts a database, a server and a browser of its own, composes the scene of the tests, and stops
+everything again. `--chosen` takes only the few that stand in docs/screenshots.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests import plugin
+
+WIDTHS: Final = (320, 768, 1440)
+CHOSEN: Final = frozenset(
+    {
+        "overview-1440-light",
+        "overview-320-light",
+        "task-1440-light",
+        "task-1440-dark",
+        "run-1440-light",
+    }
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", default="docs/screenshots", type=Path)
+    parser.add_argument("--only", default="", help="only pages whose name begins so")
+    parser.add_argument(
+        "--chosen", action="store_true", help="only those that the documentation shows"
+    )
+    parser.add_argument("--language", default="en")
+    wanted = parser.parse_args()
+    plugin.pytest_load_initial_conftests()
+    try:
+        _photograph_all(wanted)
+    finally:
+        plugin.pytest_unconfigure()
+
+
+def _photograph_all(wanted: argparse.Namespace) -> None:
+    import os
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
+    import django
+
+    django.setup()
+    with _served() as url:
+        from tests.console.conftest import session_cookie
+        from tests.console.scene import compose, person
+
+        scene, user = compose(), person("olga", "operator")
+        cookie = session_cookie(user, url)
+        wanted.folder.mkdir(parents=True, exist_ok=True)
+        for name, path in _pages(scene).items():
+            if name.startswith(wanted.only):
+                _photograph(wanted, url, None if name == "sign-in" else cookie, name, path)
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    from django.db import connections
+    from django.test.runner import DiscoverRunner
+    from pytest_django.live_server_helper import LiveServer
+
+    runner = DiscoverRunner(verbosity=0, interactive=False)
+    runner.setup_test_environment()
+    databases = runner.setup_databases()
+    server = LiveServer("localhost")
+    try:
+        yield server.url
+    finally:
+        server.stop()
+        connections.close_all()
+        runner.teardown_databases(databases)
+
+
+def _pages(scene: Any) -> dict[str, str]:
+    task, run = f"/tasks/{scene.fenced}", f"/runs/{scene.review.run_id}"
+    return {
+        "sign-in": "/sign-in",
+        "overview": "/",
+        "tasks": "/tasks",
+        "tasks-none": "/tasks?owner=nobody",
+        "runs": "/runs",
+        "run": run,
+        "run-unfolded": f"{run}?unfold=1",
+        "run-lineage": f"{run}/lineage",
+        "run-cancel": f"{run}/cancel",
+        "task": task,
+        "task-candidates": f"{task}/candidates",
+        "task-events": f"{task}/events",
+        "task-input": f"{task}/input",
+        "task-raw": f"{task}/raw",
+        "task-held": f"/tasks/{scene.held}",
+        "task-failed": f"/tasks/{scene.failed}",
+        "task-bumped": f"/tasks/{scene.bumped}",
+        "task-cancelled": f"/tasks/{scene.cancelled}",
+        "task-cancel": f"/tasks/{scene.held}/cancel",
+        "task-revise": f"/tasks/{scene.held}/revise",
+        "queues": "/queues",
+        "queue": "/queues/nightly",
+        "queue-intake": "/queues/review/intake",
+        "profile": "/profile",
+        "shortcuts": "/shortcuts",
+        "not-found": "/tasks/00000000-0000-0000-0000-000000000000",
+    }
+
+
+def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, name: str, path: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    from tests.console.conftest import ARGUMENTS, CHROMIUM
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for width in WIDTHS:
+            for scheme in ("light", "dark"):
+                shot = f"{name}-{width}-{scheme}"
+                if wanted.chosen and shot not in CHOSEN:
+                    continue
+                context = browser.new_context(
+                    base_url=url,
+                    viewport={"width": width, "height": 900 if width > 400 else 640},
+                    color_scheme=scheme,  # type: ignore[arg-type]
+                    reduced_motion="reduce",
+                    locale="zh-CN" if wanted.language.startswith("zh") else "en-GB",
+                )
+                if cookie:
+                    context.add_cookies([cookie])
+                page = context.new_page()
+                page.goto(path)
+                page.wait_for_function("document.fonts.status === 'loaded'")
+                page.screenshot(path=wanted.folder / f"{shot}.png", full_page=True)
+                context.close()
+        browser.close()
+    print(name, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Every page answers, within its budget of queries, with the headers that it must have."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.console.scene import Scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def addresses(scene: Scene) -> list[str]:
+    task, run = f"/tasks/{scene.fenced}", f"/runs/{scene.review.run_id}"
+    return [
+        "/",
+        "/tasks",
+        "/tasks?state=READY&queue=review",
+        "/runs",
+        run,
+        f"{run}?unfold=1",
+        f"{run}/lineage",
+        f"{run}/cancel",
+        task,
+        f"{task}/candidates",
+        f"{task}/events",
+        f"{task}/input",
+        f"{task}/raw",
+        f"/tasks/{scene.held}",
+        f"/tasks/{scene.failed}",
+        f"/tasks/{scene.cancelled}",
+        f"/tasks/{scene.bumped}",
+        f"/tasks/{scene.held}/cancel",
+        f"/tasks/{scene.failed}/reopen",
+        f"/tasks/{scene.held}/revise",
+        "/queues",
+        "/queues/review",
+        "/queues/review/intake",
+        "/profile",
+        "/shortcuts",
+    ]
+
+
+def test_every_page_answers(signed_in: Client, scene: Scene) -> None:
+    answers = {address: signed_in.get(address).status_code for address in addresses(scene)}
+    assert set(answers.values()) == {200}, answers
+
+
+@pytest.mark.parametrize("address", ["/tasks", "/runs", "/tasks?queue=review", "/queues"])
+def test_a_list_page_takes_at_most_eight_queries(
+    signed_in: Client, scene: Scene, address: str
+) -> None:
+    signed_in.get(address)
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        answer = signed_in.get(address)
+    assert answer.status_code == 200
+    assert len(captured) <= 8, [query["sql"][:120] for query in captured.captured_queries]
+
+
+@pytest.mark.parametrize("address", ["/", "/tasks", "/sign-in", "/profile"])
+def test_the_headers_leave_no_room_for_scripts_of_others(signed_in: Client, address: str) -> None:
+    answer: Any = signed_in.get(address)
+    policy = answer["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["X-Frame-Options"] == "DENY"
+    assert answer["Referrer-Policy"] == "same-origin"
+    assert "no-store" in answer["Cache-Control"] or address == "/sign-in"
