@@ -27,7 +27,6 @@ from tenure import Client, NotFound, TenureError
 
 SHORTEST_NEWS_SECONDS = 2.0
 POLL_SECONDS = 1.0
-TOP_FINDINGS = 8
 
 
 def main() -> int:
@@ -154,7 +153,7 @@ class Fleet:
         say(
             f"done: {report['finding_count']} findings in {report['headline']['lines']:,} lines. The first of them:"
         )
-        for finding in report["findings"][:TOP_FINDINGS]:
+        for finding in report["first"]:
             say(f"  {finding['where']} {finding['what']}")
         say(f"report: {file}")
         say(f"as committed: {self._page(task.task_id)}")
@@ -201,16 +200,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--pace",
         type=float,
-        default=0.2,
+        default=0.15,
         metavar="SECONDS",
-        help="stretch each analysis (default 0.2)",
+        help="stretch each analysis (default 0.15)",
     )
     parser.add_argument(
         "--limit",
         type=int,
-        default=400,
+        default=600,
         metavar="FILES",
-        help="review at most so many (default 400)",
+        help="review at most so many (default 600)",
     )
     parser.add_argument(
         "--reports", default=f"{state}/reviews", metavar="FOLDER", help="where reports are written"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
@@ -24,12 +24,18 @@ LISTED = 12
 class Finding:
     """One thing worth a look. `weight` orders them; nothing else is read into it."""
 
+    subject: str
     weight: float
     where: str
     what: str
 
     def as_json(self) -> dict[str, Any]:
-        return {"where": self.where, "what": self.what, "weight": round(self.weight, 2)}
+        return {
+            "subject": self.subject,
+            "where": self.where,
+            "what": self.what,
+            "weight": round(self.weight, 2),
+        }
 
 
 def headline(analyses: Analyses) -> dict[str, Any]:
@@ -64,6 +70,17 @@ def findings(analyses: Analyses) -> list[Finding]:
     return sorted(found, key=lambda finding: (-finding.weight, finding.where, finding.what))
 
 
+def varied(found: Iterable[Finding], *, limit: int, of_each: int) -> list[Finding]:
+    """The weightiest, but no more than `of_each` on one subject: a list that a person reads to its end."""
+    taken: Counter[str] = Counter()
+    chosen = []
+    for finding in found:
+        if taken[finding.subject] < of_each:
+            taken[finding.subject] += 1
+            chosen.append(finding)
+    return chosen[:limit]
+
+
 def functions_by(analyses: Analyses, measure: str) -> list[tuple[str, Mapping[str, Any]]]:
     """The functions that have most of something: length, complexity, depth."""
     ranked = sorted(
@@ -87,8 +104,8 @@ def fan_in(graph: Mapping[str, set[str]]) -> Counter[str]:
     return Counter(target for targets in graph.values() for target in targets)
 
 
-def copies(analyses: Analyses) -> list[list[tuple[str, int]]]:
-    """Places that share a block of code, one entry for each group of files, the first place in each."""
+def copies(analyses: Analyses) -> list[tuple[list[tuple[str, int]], int]]:
+    """Places that share code, one entry for each group of files: the first place in each, and how many blocks."""
     places: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for path in sorted(analyses):
         for name, line in analyses[path].get("blocks", ()):
@@ -99,7 +116,7 @@ def copies(analyses: Analyses) -> list[list[tuple[str, int]]]:
             groups[tuple(path for path, _ in shared)].append(shared)
     # Many blocks between the same files are one long copy: its first places stand for all, weighed by their number.
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [min(blocks) for _, blocks in ranked]
+    return [(min(blocks), len(blocks)) for _, blocks in ranked]
 
 
 def _functions(analyses: Analyses) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -128,7 +145,7 @@ def _nearest(modules: Mapping[str, str], wanted: str) -> str | None:
 def _broken(analyses: Analyses) -> Iterator[Finding]:
     for path, one in analyses.items():
         if "syntax_error" in one:
-            yield Finding(100, path, f"is not valid Python: {one['syntax_error']}")
+            yield Finding("broken", 100, path, f"is not valid Python: {one['syntax_error']}")
 
 
 def _function_findings(analyses: Analyses) -> Iterator[Finding]:
@@ -136,43 +153,46 @@ def _function_findings(analyses: Analyses) -> Iterator[Finding]:
         where = f"{path}:{item['line']}"
         if item["complexity"] > COMPLEX_FUNCTION:
             ways = f"{item['name']}() has {item['complexity']} ways through it, in {item['length']} lines"
-            yield Finding(20 + item["complexity"] / 2, where, ways)
+            yield Finding("complexity", 20 + item["complexity"] / 2, where, ways)
         elif item["length"] > LONG_FUNCTION:
-            yield Finding(
-                10 + item["length"] / 20, where, f"{item['name']}() is {item['length']} lines long"
-            )
+            told = f"{item['name']}() is {item['length']} lines long"
+            yield Finding("length", 10 + item["length"] / 20, where, told)
 
 
 def _hazard_findings(analyses: Analyses) -> Iterator[Finding]:
     for path, one in analyses.items():
         for hazard in one.get("hazards", ()):
-            yield Finding(30, f"{path}:{hazard['line']}", hazard["what"])
+            yield Finding("hazard", 30, f"{path}:{hazard['line']}", hazard["what"])
 
 
 def _file_findings(analyses: Analyses) -> Iterator[Finding]:
     for path, one in analyses.items():
         if path.endswith(".py") and one.get("lines", 0) > LARGE_FILE:
-            yield Finding(
-                8 + one["lines"] / 200, path, f"has {one['lines']} lines: more than one subject?"
-            )
+            told = f"has {one['lines']} lines: more than one subject?"
+            yield Finding("size", 8 + one["lines"] / 200, path, told)
         publics = one.get("publics", {})
         bare = publics.get("undocumented_count", 0)
         if bare >= 10 and bare * 2 > publics["count"]:
-            yield Finding(
-                4 + bare / 10, path, f"{bare} of {publics['count']} public names have no docstring"
-            )
+            told = f"{bare} of {publics['count']} public names have no docstring"
+            yield Finding("undocumented", 4 + bare / 10, path, told)
 
 
 def _copy_findings(analyses: Analyses) -> Iterator[Finding]:
-    for places in copies(analyses):
+    for places, blocks in copies(analyses):
         (first, line), *others = places
         also = ", ".join(f"{path}:{number}" for path, number in others)
-        yield Finding(9 + len(others), f"{first}:{line}", f"the same lines stand in {also}")
+        yield Finding(
+            "copy",
+            9 + len(others) + min(10, blocks),
+            f"{first}:{line}",
+            f"the same lines stand in {also}",
+        )
 
 
 def _cycle_findings(analyses: Analyses) -> Iterator[Finding]:
     for cycle in cycles(imports(analyses)):
         yield Finding(
+            "circle",
             25 + len(cycle),
             cycle[0],
             f"imports itself in a circle: {' → '.join([*cycle, cycle[0]])}",

@@ -17,7 +17,6 @@ _BRANCHES = (
     ast.While,
     ast.ExceptHandler,
     ast.IfExp,
-    ast.Assert,
     ast.comprehension,
     ast.match_case,
 )

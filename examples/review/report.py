@@ -14,6 +14,7 @@ from examples.review.merging import (
     functions_by,
     headline,
     imports,
+    varied,
 )
 
 MOST_FINDINGS = 200
@@ -28,6 +29,7 @@ def make_report(analyses: Analyses, *, root: str, left_out: int) -> dict[str, An
         "headline": numbers,
         "findings": [finding.as_json() for finding in found[:MOST_FINDINGS]],
         "finding_count": len(found),
+        "first": [finding.as_json() for finding in varied(found, limit=8, of_each=2)],
         "markdown": text,
     }
 
@@ -35,11 +37,10 @@ def make_report(analyses: Analyses, *, root: str, left_out: int) -> dict[str, An
 def _chapters(
     analyses: Analyses, numbers: dict[str, Any], root: str, left_out: int
 ) -> Iterator[str]:
+    first = varied(findings(analyses), limit=25, of_each=6)
     yield f"# Review of {root}\n"
     yield _summary(numbers, left_out)
-    yield from _section(
-        "What to look at first", (f"`{one.where}` {one.what}" for one in findings(analyses)[:25])
-    )
+    yield from _section("What to look at first", (f"`{one.where}` {one.what}" for one in first))
     yield from _section(
         "Longest functions",
         (
@@ -68,7 +69,7 @@ def _chapters(
         "Blocks that stand more than once",
         (
             " = ".join(f"{path}:{line}" for path, line in places)
-            for places in copies(analyses)[:LISTED]
+            for places, _ in copies(analyses)[:LISTED]
         ),
     )
     yield from _section("Public names without a docstring", _undocumented(analyses))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -59,11 +60,7 @@ def measure(text: str, path: str) -> dict[str, Any]:
 
 def fingerprints(lines: list[str]) -> list[list[Any]]:
     """`[hash, line]` of the blocks that are kept. Indentation, blank lines, comments and imports do not count."""
-    said = [
-        (number, " ".join(line.split()))
-        for number, line in enumerate(lines, start=1)
-        if not _EMPTY.match(line) and not _IMPORT.match(line)
-    ]
+    said = [(number, " ".join(line.split())) for number, line in _said(lines)]
     hashes = []
     for start in range(len(said) - BLOCK_LINES + 1):
         block = "\n".join(line for _, line in said[start : start + BLOCK_LINES])
@@ -79,6 +76,18 @@ def fingerprints(lines: list[str]) -> list[list[Any]]:
         name, line = min(hashes[start : start + WINDOW], key=lambda item: (item[0], -item[1]))
         kept[line] = name
     return [[name, line] for line, name in kept.items()]
+
+
+def _said(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """The lines that say something of their own, with their numbers."""
+    inside_import = False
+    for number, line in enumerate(lines, start=1):
+        if inside_import:
+            inside_import = ")" not in line
+        elif _IMPORT.match(line):
+            inside_import = "(" in line and ")" not in line
+        elif not _EMPTY.match(line):
+            yield number, line
 
 
 def _markers(lines: list[str]) -> list[dict[str, Any]]:
