@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import BooleanField
@@ -19,7 +19,10 @@ from coordinator.rounds import LockStatement, Statement, name_point, run_round
 from coordinator.states import CANCELLABLE_TASK, RunState, TaskState
 
 from . import hints, locking, rulings
+from .approvals import void_approvals
+from .effect_books import EffectBook, OutEffect, brief
 from .events import EventKind, Fact, record, refusal_fact, task_fact
+from .holds import HoldEnds, end_holds
 from .settlements import settle_gated, settle_runs
 from .texts import check_reason
 from .transactions import in_transaction
@@ -30,7 +33,7 @@ class Cancelled:
     """The receipt. `effects`: those of the task that may be out; they stay to be reconciled."""
 
     cancel_generation: int
-    effects: list[Any] = field(default_factory=list)
+    effects: list[OutEffect] = field(default_factory=list)
     outcome: str = "CANCELLED"
 
 
@@ -48,7 +51,7 @@ class CancelledRun:
     run_id: UUID
     state: str
     tasks: list[CancelledTask]
-    effects: list[Any] = field(default_factory=list)
+    effects: list[OutEffect] = field(default_factory=list)
     outcome: str = "CANCELLED"
 
 
@@ -87,12 +90,15 @@ def _cancel(
         return not_found("task"), None
     task, clock = TaskRow._make(locked[0]), clock_of(clock_rows)
     if task.state == TaskState.CANCELLED:
-        return Cancelled(task.cancel_generation), None
+        out = EffectBook.of([task]).out(task)
+        return Cancelled(task.cancel_generation, [brief(row) for row in out]), None
     refusal = _refusal(task, expected_state_version)
     if refusal is not None:
         return rulings.refuse(refusal, point="cancel", task=task, actor=actor, at=clock), None
-    run_round(*_write([task], reason=reason, actor=actor, at=clock))
-    return Cancelled(task.cancel_generation + 1), task
+    ends = _write([task], reason=reason, actor=actor, at=clock)
+    return Cancelled(
+        task.cancel_generation + 1, [brief(row) for row in ends.out(task.task_id)]
+    ), task
 
 
 def _refusal(task: TaskRow, expected: int | None) -> Refusal | None:
@@ -114,7 +120,8 @@ def _refusal(task: TaskRow, expected: int | None) -> Refusal | None:
 _CANCEL_TASKS: Final = """
 UPDATE coordinator_task SET
   state = 'CANCELLED', state_version = state_version + 1, cancel_generation = cancel_generation + 1,
-  attempt_id = NULL, owner = NULL, lease_expires_at = NULL, claimable_at = NULL, serial_held = false
+  attempt_id = NULL, owner = NULL, lease_expires_at = NULL, claimable_at = NULL,
+  serial_held = serial_held AND task_id = ANY(%s::uuid[])
 WHERE task_id = ANY(%s::uuid[])
 """
 _CANCEL_ATTEMPTS: Final = """
@@ -123,13 +130,19 @@ WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 """
 
 
-def _write(tasks: Sequence[TaskRow], *, reason: str, actor: Actor, at: datetime) -> list[Statement]:
+def _write(tasks: Sequence[TaskRow], *, reason: str, actor: Actor, at: datetime) -> HoldEnds:
+    """Cancelling un-sends nothing: effects as in a take-over, approvals VOID (contract 9, 10)."""
     held = [task.attempt_id for task in tasks if task.state == TaskState.CLAIMED]
-    return [
-        Statement(_CANCEL_TASKS, ([task.task_id for task in tasks],)),
+    ends = end_holds(tasks, at)
+    void = void_approvals(tasks, clock=at, reason="the task was cancelled")
+    facts = [*ends.facts, *void, *(_cancelled(task, reason) for task in tasks)]
+    run_round(
+        *ends.statements,
+        Statement(_CANCEL_TASKS, (sorted(ends.keeping), [task.task_id for task in tasks])),
         *([Statement(_CANCEL_ATTEMPTS, (at, held))] if held else []),
-        record([_cancelled(task, reason) for task in tasks], actor=actor, at=at),
-    ]
+        record(facts, actor=actor, at=at),
+    )
+    return ends
 
 
 def _cancelled(task: TaskRow, reason: str) -> Fact:
@@ -187,6 +200,12 @@ _CANCELLED_OF_RUN: Final = (
     "SELECT node_id, task_id, cancel_generation FROM coordinator_task"
     " WHERE run_id = %s AND state = 'CANCELLED' ORDER BY task_id"
 )
+_OUT_OF_RUN: Final = """
+SELECT e.effect_id, e.slot, e.downstream, e.state FROM coordinator_effectslot e
+JOIN coordinator_task t ON t.task_id = e.task_id
+WHERE t.run_id = %s AND t.state = 'CANCELLED' AND e.state IN ('ACCEPTED', 'UNKNOWN', 'RESENDABLE')
+ORDER BY e.effect_id
+"""
 
 
 @in_transaction
@@ -207,7 +226,7 @@ def _cancel_run(
     (number, queue_id, state), clock = runs[0], clock_of(clock_rows)
     tasks = [TaskRow._make(row) for row in unfinished]
     if tasks:
-        run_round(*_write(tasks, reason=reason, actor=actor, at=clock))
+        _write(tasks, reason=reason, actor=actor, at=clock)
     state = settle_gated([number], actor=actor, at=clock).get(number, state)
     (cancelled,) = run_round(Statement(_CANCELLED_OF_RUN, (number,)))
     if not cancelled:
@@ -215,7 +234,9 @@ def _cancel_run(
         fact = refusal_fact(refusal, point="cancel", subject=f"{actor.label}:{run_id}", task=None)
         run_round(record([replace(fact, queue_id=queue_id, run_id=number)], actor=actor, at=clock))
         return refusal, None
-    receipt = CancelledRun(run_id, state, [CancelledTask(*row) for row in cancelled])
+    (out,) = run_round(Statement(_OUT_OF_RUN, (number,)))
+    effects = [OutEffect(*row) for row in out]
+    receipt = CancelledRun(run_id, state, [CancelledTask(*row) for row in cancelled], effects)
     return receipt, queue_id if tasks else None
 
 

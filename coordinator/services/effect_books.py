@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from coordinator.fence import TaskRow
@@ -69,14 +69,18 @@ _VOID: Final = (
 )
 
 
-def brief(row: EffectRow) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class OutEffect:
     """An effect in a refusal or a receipt: enough to find it."""
-    return {
-        "effect_id": row.effect_id,
-        "slot": row.slot,
-        "downstream": row.downstream,
-        "state": row.state,
-    }
+
+    effect_id: str
+    slot: str
+    downstream: str
+    state: str
+
+
+def brief(row: EffectRow) -> OutEffect:
+    return OutEffect(row.effect_id, row.slot, row.downstream, row.state)
 
 
 def reconcile_first(out: Sequence[EffectRow]) -> Refusal:

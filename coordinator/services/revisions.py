@@ -15,10 +15,13 @@ from coordinator.fence import TaskRow
 from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement, name_point, run_round
+from coordinator.seals import waits_for_a_person
 from coordinator.states import TaskState
 
 from . import answers, hints, locking, rulings
 from .answers import RequestKey
+from .approvals import void_approvals
+from .effect_books import EffectBook, OutEffect, brief
 from .events import EventKind, Fact, record, task_fact
 from .settlements import settle_runs
 from .texts import MAX_INPUT_BYTES, canonical_text, check_reason
@@ -42,7 +45,7 @@ class Revised:
     state_version: int
     input_digest: str
     pending_dependencies: int
-    effects: list[Any] = field(default_factory=list)
+    effects: list[OutEffect] = field(default_factory=list)
     replayed: bool = False
 
 
@@ -51,7 +54,7 @@ class Reopened:
     task_id: UUID
     state: str
     state_version: int
-    effects: list[Any] = field(default_factory=list)
+    effects: list[OutEffect] = field(default_factory=list)
     outcome: str = "REOPENED"
 
 
@@ -118,10 +121,11 @@ def _revise(asked: _Revision) -> tuple[Revised | Refusal, TaskRow | None]:
     task = rows.pop(asked.task_id, None)
     if task is None:
         return not_found("task"), None
-    refusal = _refusal(task, asked, [row[0] for row in claimed])
+    book = EffectBook.of([task])
+    refusal = _refusal(task, asked, [row[0] for row in claimed]) or book.reconcile_first(task)
     if refusal is not None:
         return rulings.refuse(refusal, point="revise", task=task, actor=asked.actor, at=clock), None
-    return _supersede(task, list(rows.values()), runs[0][0], asked, clock), task
+    return _supersede(task, list(rows.values()), runs[0][0], asked, clock, book=book), task
 
 
 #: A task of a deeper generation can only have been claimed after one of these had committed,
@@ -156,7 +160,13 @@ def _refusal(task: TaskRow, asked: _Revision, claimed: Sequence[str]) -> Refusal
 
 
 def _supersede(
-    old: TaskRow, children: Sequence[TaskRow], run_id: UUID, asked: _Revision, at: datetime
+    old: TaskRow,
+    children: Sequence[TaskRow],
+    run_id: UUID,
+    asked: _Revision,
+    at: datetime,
+    *,
+    book: EffectBook,
 ) -> Revised:
     state = TaskState.BLOCKED if old.pending_dependencies else TaskState.READY
     new = Revised(
@@ -170,12 +180,16 @@ def _supersede(
         state_version=1,
         input_digest=asked.input_digest,
         pending_dependencies=old.pending_dependencies,
+        effects=[brief(row) for row in book.happened(old)],
     )
+    facts = void_approvals([old], clock=at, reason="the task was revised")
+    voided = book.void([old], at, facts)
     reblocked = [child for child in children if child.state == TaskState.READY]
     was_committed = old.state == TaskState.COMMITTED
     run_round(
         Statement(_SUPERSEDE, (old.task_id,)),
         Statement(_END_ATTEMPT, (at, old.attempt_id)),
+        *voided,
         Statement(
             _INSERT_NEW, (new.task_id, state, asked.input, asked.input_digest, at, old.task_id)
         ),
@@ -184,7 +198,9 @@ def _supersede(
         *([Statement(_UNCOUNT, ([child.task_id for child in children],))] if was_committed else []),
         Statement(REACTIVATE, (old.run_id,)),
         record(
-            _facts(old, new, reblocked if was_committed else [], asked), actor=asked.actor, at=at
+            [*facts, *_facts(old, new, reblocked if was_committed else [], asked)],
+            actor=asked.actor,
+            at=at,
         ),
         *([answers.store(asked.request, orjson.dumps(new).decode())] if asked.request else []),
     )
@@ -261,7 +277,8 @@ def _facts(
 def _replay(stored: str) -> Revised:
     told = orjson.loads(stored)
     ids = {name: UUID(told[name]) for name in ("task_id", "run_id", "supersedes")}
-    return Revised(**(told | ids | {"replayed": True}))
+    effects = [OutEffect(**effect) for effect in told["effects"]]
+    return Revised(**(told | ids | {"effects": effects, "replayed": True}))
 
 
 # --- reopening --------------------------------------------------------------------------------
@@ -305,14 +322,24 @@ def _reopen(
     refusal = _not_reopened(task, expected_state_version)
     if refusal is not None:
         return rulings.refuse(refusal, point="reopen", task=task, actor=actor, at=clock), None
-    state = TaskState.BLOCKED if task.pending_dependencies else TaskState.READY
+    book = EffectBook.of([task])
+    state = _reopened_state(task, book, clock)
     fact = task_fact(EventKind.REOPENED, task, was=task.state, state=state, reason=reason)
     run_round(
         Statement(_REOPEN, (clock, state, task_id)),
         Statement(REACTIVATE, (task.run_id,)),
         record([fact], actor=actor, at=clock),
     )
-    return Reopened(task_id, state, task.state_version + 1), task
+    out = [brief(row) for row in book.out(task)]
+    return Reopened(task_id, state, task.state_version + 1, out), task
+
+
+def _reopened_state(task: TaskRow, book: EffectBook, clock: datetime) -> TaskState:
+    """BLOCKED by a parent, held for a person where one must settle an effect first (contract 7), else READY."""
+    if task.pending_dependencies:
+        return TaskState.BLOCKED
+    waits = waits_for_a_person(book.out(task), clock)
+    return TaskState.AWAITING_RECONCILIATION if waits else TaskState.READY
 
 
 _REOPEN: Final = """
