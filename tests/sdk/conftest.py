@@ -9,8 +9,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import Group, User
 
-from coordinator.services.credentials import Issued, issue_credential
+from coordinator.services.credentials import (
+    Issued,
+    create_operator_token,
+    issue_credential,
+)
 from coordinator.tasks import sweep
 from tenure import Client, RetryPolicy, Worker
 from tests import world
@@ -73,6 +78,12 @@ class Site:
         assert isinstance(issued, Issued)
         assert issued.token is not None
         return issued.token
+
+    def operator_token(self, role: str = "admin") -> str:
+        """A personal token of a new person."""
+        user = User.objects.create_user(f"person-{next(_NUMBERS)}")
+        user.groups.add(Group.objects.get(name=role))
+        return create_operator_token(user=user, name="tests")[1]
 
     def lapse(self, task_id: str) -> None:
         """Let the lease of a task have run out, and the sweep have seen it."""

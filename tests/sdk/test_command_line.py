@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tenure.cli import main
+from tests.sdk.conftest import Site
 from tests.sdk.scripted import Reply, ScriptedServer, Seen, in_turn, problem, scripted
 
 RUN = {
@@ -228,3 +230,50 @@ def test_names_of_others_cannot_drive_the_terminal(
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "gone" in out
+
+
+def test_a_task_is_submitted_watched_and_read_back_on_a_real_coordinator(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = site.worker()
+    worker.handler("greet")(lambda claim: {"greeting": f"Hello, {claim.input['name']}"})
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    monkeypatch.setenv("TENURE_URL", site.url)
+    monkeypatch.setenv("TENURE_TOKEN", site.token)
+    task = {"queue": site.queue, "kind": "greet", "input": {"name": "Ada"}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(task)))
+    try:
+        assert main(["submit", "-", "--watch"]) == 0
+    finally:
+        worker.stop()
+        thread.join()
+    assert "COMMITTED (1 of 1 committed)" in capsys.readouterr().out
+    assert main(["list", "tasks", "--queue", site.queue, "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["state"], row["kind"]) == ("COMMITTED", "greet")
+    assert main(["explain", row["task_id"]]) == 0
+    assert "not claimable" in capsys.readouterr().out
+    assert main(["get", row["run_id"]]) == 0
+    assert main(["cancel", row["task_id"], "--reason", "a worker may not"]) == 1
+    assert "FORBIDDEN" in capsys.readouterr().err
+
+
+def test_a_person_steers_from_the_command_line(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [task_id] = site.submit(1)
+    monkeypatch.setenv("TENURE_URL", site.url)
+    monkeypatch.setenv("TENURE_TOKEN", site.operator_token())
+    assert main(["cancel", task_id, "--reason", "wrong folder"]) == 0
+    assert capsys.readouterr().out == "CANCELLED\n"
+    assert main(["reopen", task_id, "--reason", "right after all"]) == 0
+    assert capsys.readouterr().out == "READY\n"
+    file = tmp_path / "input.json"
+    file.write_text('{"number": 2}')
+    assert main(["revise", task_id, str(file), "--reason", "typo", "--json"]) == 0
+    revised = json.loads(capsys.readouterr().out)
+    assert (revised["revision"], revised["supersedes"]) == (2, task_id)
+    assert main(["cancel", revised["run_id"], "--reason", "enough"]) == 0
+    assert main(["watch", revised["run_id"]]) == 1
+    assert "CANCELLED" in capsys.readouterr().out
