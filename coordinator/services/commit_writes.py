@@ -36,7 +36,7 @@ def commit_writes(
     accepted: Sequence[Accepted], clock: datetime, book: MemoryBook
 ) -> list[Statement]:
     if not accepted:
-        return []
+        return book.writes(clock)
     return [
         _insert_commits(accepted, clock),
         Statement(

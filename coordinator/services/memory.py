@@ -31,6 +31,9 @@ SELECT k.namespace, k.key, k.id, k.version FROM coordinator_memorykey k
 WHERE (k.namespace, k.key) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
 ORDER BY k.namespace, k.key FOR UPDATE
 """
+_REMOVE_UNWRITTEN: Final = (
+    "DELETE FROM coordinator_memorykey WHERE id = ANY(%s::bigint[]) AND version = 0"
+)
 _RAISE_VERSIONS: Final = """
 UPDATE coordinator_memorykey k SET version = n.version
 FROM unnest(%s::bigint[], %s::bigint[]) AS n(id, version) WHERE k.id = n.id
@@ -44,7 +47,10 @@ FROM (SELECT %s::timestamptz) AS c(clock),
 
 
 def memory_locks(writes: Sequence[MemoryWrite]) -> list[Statement]:
-    """Lock the keys in (namespace, key) order, making those that are new; version 0 is never written."""
+    """Lock the keys in (namespace, key) order, making those that are new.
+
+    A key at version 0 is seen by nobody else: `MemoryBook.writes` raises or removes it.
+    """
     if not writes:
         return []
     names = sorted({(write.namespace, write.key) for write in writes})
@@ -98,10 +104,14 @@ class MemoryBook:
             )
 
     def writes(self, clock: datetime) -> list[Statement]:
+        """The accepted facts; the keys that were made for refused ones are gone again."""
+        unwritten = [self.ids[name] for name, version in self.versions.items() if version == 0]
+        removals = [Statement(_REMOVE_UNWRITTEN, (unwritten,))] if unwritten else []
         if not self.facts:
-            return []
+            return removals
         newest = {key_id: version for key_id, version, *_ in self.facts}
         return [
             Statement(_RAISE_VERSIONS, (list(newest), list(newest.values()))),
             Statement(_INSERT_FACTS, (clock, *map(list, zip(*self.facts, strict=True)))),
+            *removals,
         ]
