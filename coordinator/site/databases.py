@@ -7,7 +7,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from coordinator.site import environment
-from coordinator.site.postgres import default_socket_folder, socket_url
+from coordinator.site.places import default_places
 
 POSTGRESQL = "django.db.backends.postgresql"
 
@@ -20,7 +20,7 @@ def database_url(state: Path) -> str:
     try:
         return (state / "database_url").read_text().strip()
     except OSError:
-        return socket_url(default_socket_folder(state))
+        return default_places(state).url
 
 
 def database_settings(state: Path) -> dict[str, Any]:

@@ -112,9 +112,9 @@ class Launch:
         if given:
             return given
         self.database = Postgres(self.options.state).start()
-        if self.options.state not in self.database.home.parents:
+        if self.options.state not in self.database.places.home.parents:
             self.say(
-                f"The database is in {self.database.home}: its account cannot enter the state folder."
+                f"The database is in {self.database.places.home}: its account cannot enter the state folder."
             )
         return self.database.url
 
@@ -178,7 +178,7 @@ class Launch:
     def _revive_database(self, database: Postgres) -> None:
         self._database_deaths += 1
         if self._database_deaths > DATABASE_RESTARTS:
-            raise UpError(f"PostgreSQL keeps dying; see {database.log}.")
+            raise UpError(f"PostgreSQL keeps dying; see {database.places.log}.")
         self.say("PostgreSQL died; starting it again.")
         database.restart()
 

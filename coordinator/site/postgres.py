@@ -12,18 +12,13 @@ The server dies with its launcher. After a kill -9 of either the next start take
 
 import contextlib
 import fcntl
-import hashlib
-import os
-import secrets
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
-from urllib.parse import quote
 
 from coordinator.site.accounts import NoAccount, server_account
 from coordinator.site.binaries import BinariesMissing, find_binaries, reachable_binaries
@@ -35,33 +30,13 @@ from coordinator.site.cluster import (
     server_environment,
 )
 from coordinator.site.kinship import command_line, dies_with_parent, signal_if
+from coordinator.site.places import DATABASE, PORT, default_places, make_places, reachable_places
 
-DATABASE = "tenure"
-PORT = 5432  # names the socket file only
-SOCKET_PATH_LIMIT = 100  # sockaddr_un takes 107 bytes; 103 on macOS
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
-UNREACHABLE_STATE_ROOT = Path("/var/lib/tenure")
 STILL_LEAVING = "pre-existing shared memory block"
-
-
-def socket_url(folder: Path) -> str:
-    """The DATABASE_URL of a server that listens in `folder`."""
-    return f"postgresql://{ROLE}@{quote(str(folder), safe='')}:{PORT}/{DATABASE}"
-
-
-def default_socket_folder(state: Path) -> Path:
-    """`postgres/run` in the state folder, or a short one in the temporary folder when that path is too long."""
-    folder = state / "postgres" / "run"
-    if len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_LIMIT:
-        return folder
-    return Path(tempfile.gettempdir()) / f"tenure-{_short_name(state)}"
-
-
-def _short_name(state: Path) -> str:
-    return hashlib.sha256(os.fsencode(state)).hexdigest()[:12]
 
 
 class Postgres:
@@ -77,20 +52,11 @@ class Postgres:
             self.binaries = find_binaries()
         except (NoAccount, BinariesMissing) as error:
             raise PostgresError(str(error)) from error
-        self.home = self.state / "postgres"
-        self.run = default_socket_folder(self.state)
-
-    @property
-    def data(self) -> Path:
-        return self.home / "data"
-
-    @property
-    def log(self) -> Path:
-        return self.home / "server.log"
+        self.places = default_places(self.state)
 
     @property
     def url(self) -> str:
-        return socket_url(self.run)
+        return self.places.url
 
     def __enter__(self) -> Self:
         return self.start()
@@ -110,8 +76,8 @@ class Postgres:
         """
         self._take_lock()
         try:
-            self._prepare_folders()
-            ensure_cluster(self.data, binaries=self.binaries, account=self.account)
+            self._prepare()
+            ensure_cluster(self.places.data, binaries=self.binaries, account=self.account)
             self._clear_what_was_left()
             self._launch()
             self._create_database()
@@ -165,41 +131,22 @@ class Postgres:
             ) from error
         self._lock = lock
 
-    def _prepare_folders(self) -> None:
-        if self.account.switched and not self.account.can_enter(self.state):
-            # A checkout in /root: the server's account can't get there, and the modes of other folders are not ours.
-            self.home = self._home_elsewhere()
-            self.run = default_socket_folder(self.home)
-        for folder in (self.home, self.run):
-            folder.mkdir(parents=True, exist_ok=True)
-            if folder.stat().st_uid not in {os.geteuid(), self.account.uid}:
-                raise PostgresError(
-                    f"{folder} belongs to another user. Remove it, or choose another state folder "
-                    "with --state or TENURE_STATE."
-                )
-            self.account.take(folder)
-            folder.chmod(0o700)
+    def _prepare(self) -> None:
+        self.places = reachable_places(self.state, account=self.account)
+        make_places(self.places, account=self.account)
         try:
             self.binaries = reachable_binaries(
-                self.binaries, account=self.account, spare=self.home / "programs"
+                self.binaries, account=self.account, spare=self.places.home / "programs"
             )
         except BinariesMissing as error:
             raise PostgresError(str(error)) from error
-
-    def _home_elsewhere(self) -> Path:
-        """A folder outside the state folder, which keeps its path: without that file there are no data."""
-        note = self.state / "postgres.home"
-        if not note.exists():
-            UNREACHABLE_STATE_ROOT.mkdir(parents=True, exist_ok=True)
-            note.write_text(f"{UNREACHABLE_STATE_ROOT / secrets.token_hex(8)}\n")
-        return Path(note.read_text().strip())
 
     def _clear_what_was_left(self) -> None:
         """Stop a server whose launcher was killed, and remove its lock files.
 
         We hold the flock: nobody else can be starting one here.
         """
-        pid_file = self.data / "postmaster.pid"
+        pid_file = self.places.data / "postmaster.pid"
         with contextlib.suppress(OSError, ValueError, IndexError):
             pid = int(pid_file.read_text().split()[0])
             if signal_if(pid, signal.SIGINT, is_ours=self._is_ours):
@@ -211,7 +158,7 @@ class Postgres:
                         f"An earlier server (process {pid}) does not stop. End it, then start again."
                     )
         pid_file.unlink(missing_ok=True)
-        for stale in self.run.glob(
+        for stale in self.places.run.glob(
             ".s.PGSQL.*"
         ):  # the socket's lock file carries the same, perhaps recycled, number
             stale.unlink(missing_ok=True)
@@ -221,7 +168,7 @@ class Postgres:
         return (
             bool(arguments)
             and Path(arguments[0]).name == "postgres"
-            and str(self.data) in arguments
+            and str(self.places.data) in arguments
         )
 
     def _launch(self) -> None:
@@ -232,7 +179,7 @@ class Postgres:
         deadline = time.monotonic() + START_SECONDS
         while True:
             self._rotate_log()
-            written = self.log.stat().st_size if self.log.exists() else 0
+            written = self.places.log.stat().st_size if self.places.log.exists() else 0
             self.process = self._spawn()
             if self._wait_ready(deadline):
                 return
@@ -241,17 +188,17 @@ class Postgres:
                 time.sleep(PAUSE_SECONDS)
                 continue
             raise PostgresError(
-                f"PostgreSQL does not start in {self.home}: {complaint_of(complaint)} (see {self.log})"
+                f"PostgreSQL does not start in {self.places.home}: {complaint_of(complaint)} (see {self.places.log})"
             )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [
-            str(self.binaries / "postgres"), "-D", str(self.data), "-k", str(self.run), "-p", str(PORT),
+            str(self.binaries / "postgres"), "-D", str(self.places.data), "-k", str(self.places.run), "-p", str(PORT),
             "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700",
         ]  # fmt: skip
         for name, value in self.settings.items():
             command += ["-c", f"{name}={value}"]
-        with self.log.open("ab") as log:
+        with self.places.log.open("ab") as log:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -268,7 +215,7 @@ class Postgres:
         assert self.process is not None
         while self.process.poll() is None:
             with contextlib.suppress(OSError, IndexError):
-                lines = (self.data / "postmaster.pid").read_text().splitlines()
+                lines = (self.places.data / "postmaster.pid").read_text().splitlines()
                 if lines[0].strip() == str(self.process.pid) and lines[7].strip() == "ready":
                     return True
             if time.monotonic() > deadline:
@@ -282,7 +229,7 @@ class Postgres:
         import psycopg
         from psycopg import sql
 
-        server = {"host": str(self.run), "port": PORT, "user": ROLE, "dbname": "postgres"}
+        server = {"host": str(self.places.run), "port": PORT, "user": ROLE, "dbname": "postgres"}
         with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
             known = connection.execute(
                 "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
@@ -291,10 +238,10 @@ class Postgres:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
     def _rotate_log(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
+        if self.places.log.exists() and self.places.log.stat().st_size > LOG_LIMIT_BYTES:
+            self.places.log.replace(self.places.log.with_suffix(".log.1"))
 
     def _log_since(self, offset: int) -> str:
-        with self.log.open("rb") as log:
+        with self.places.log.open("rb") as log:
             log.seek(offset)
             return log.read().decode(errors="replace")

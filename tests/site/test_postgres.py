@@ -16,7 +16,8 @@ from coordinator.site.accounts import Account, server_account
 from coordinator.site.binaries import find_binaries, reachable_binaries
 from coordinator.site.cluster import PostgresError
 from coordinator.site.kinship import command_line
-from coordinator.site.postgres import Postgres, default_socket_folder
+from coordinator.site.places import default_places
+from coordinator.site.postgres import Postgres
 from tests.site.waiting import until
 
 ROOT = os.geteuid() == 0
@@ -93,7 +94,7 @@ def test_it_never_runs_as_root(server: Postgres) -> None:
 
 
 def test_only_its_own_account_and_root_can_reach_the_socket(server: Postgres) -> None:
-    assert server.run.stat().st_mode & 0o777 == 0o700
+    assert server.places.run.stat().st_mode & 0o777 == 0o700
 
 
 def test_it_hands_no_secret_to_the_server(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def test_two_servers_run_side_by_side(
 
 def leave_lock_files(state: Path, pid: int) -> None:
     with Postgres(state, settings=FAST) as server:
-        data, run = server.data, server.run
+        data, run = server.places.data, server.places.run
     first_lines = f"{pid}\n{data}\n1700000000\n5432\n{run}\n\n  1  1\nready\n"
     for leftover in (data / "postmaster.pid", run / ".s.PGSQL.5432.lock"):
         leftover.write_text(first_lines)
@@ -189,7 +190,7 @@ def test_a_zombie_with_the_recorded_number_does_not_count_as_running(state: Path
 def test_a_lock_file_that_makes_no_sense_is_removed(state: Path) -> None:
     leave_lock_files(state, 1)
     with Postgres(state, settings=FAST) as server:
-        data = server.data
+        data = server.places.data
     (data / "postmaster.pid").write_text("\x00 what is this")
     with Postgres(state, settings=FAST) as server:
         assert ask(server, "SELECT 1") == 1
@@ -207,7 +208,7 @@ def test_an_interrupted_first_start_is_begun_anew(state: Path) -> None:
 @pytest.mark.parametrize("missing", ["PG_VERSION", "global/pg_control"])
 def test_an_incomplete_data_folder_is_refused_and_left_as_it_is(state: Path, missing: str) -> None:
     with Postgres(state, settings=FAST) as server:
-        data = server.data
+        data = server.places.data
     (data / missing).unlink()
     with pytest.raises(PostgresError, match=r"not a complete database folder.*backup"):
         Postgres(state).start()
@@ -216,7 +217,7 @@ def test_an_incomplete_data_folder_is_refused_and_left_as_it_is(state: Path, mis
 
 def test_another_versions_data_folder_is_refused_by_number(state: Path) -> None:
     with Postgres(state, settings=FAST) as server:
-        data = server.data
+        data = server.places.data
     (data / "PG_VERSION").write_text("9\n")
     with pytest.raises(PostgresError, match=r"was written by PostgreSQL 9.*PG_BIN"):
         Postgres(state).start()
@@ -224,7 +225,7 @@ def test_another_versions_data_folder_is_refused_by_number(state: Path) -> None:
 
 def test_a_damaged_data_folder_says_what_the_server_said(state: Path) -> None:
     with Postgres(state, settings=FAST) as server:
-        data = server.data
+        data = server.places.data
     (data / "global" / "pg_control").write_bytes(b"\0" * 8192)
     with pytest.raises(PostgresError, match=r"does not start.*(PANIC|FATAL).*server\.log"):
         Postgres(state).start()
@@ -232,7 +233,7 @@ def test_a_damaged_data_folder_says_what_the_server_said(state: Path) -> None:
 
 def test_after_a_refusal_the_state_folder_is_free_again(state: Path) -> None:
     with Postgres(state, settings=FAST) as server:
-        data = server.data
+        data = server.places.data
     moved = data.rename(data.with_name("moved"))
     data.mkdir()
     with pytest.raises(PostgresError):
@@ -253,10 +254,10 @@ def test_a_state_folder_that_is_a_file_is_refused(state: Path) -> None:
 def test_a_path_too_long_for_a_socket_gets_a_short_one(state: Path) -> None:
     deep = state / ("d" * 60) / ("e" * 60)
     with Postgres(deep, settings=FAST) as server:
-        assert server.run == default_socket_folder(deep)
-        assert deep not in server.run.parents
+        assert server.places == default_places(deep)
+        assert deep not in server.places.run.parents
         assert ask(server, "SELECT 1") == 1
-    shutil.rmtree(server.run)
+    shutil.rmtree(server.places.run)
 
 
 def test_programs_in_a_closed_home_are_copied_and_the_home_stays_closed(
@@ -280,15 +281,15 @@ def test_a_state_folder_in_a_closed_home_works_and_the_home_stays_closed(state: 
     closed.mkdir(mode=0o700)
     with Postgres(closed / "var", settings=FAST) as server:
         assert ask(server, "SELECT 1") == 1
-        assert (closed in server.home.parents) is not ROOT
-        home = server.home
+        assert (closed in server.places.home.parents) is not ROOT
+        home = server.places.home
     assert closed.stat().st_mode & 0o777 == 0o700
     with Postgres(closed / "var", settings=FAST) as server:
-        assert server.home == home
+        assert server.places.home == home
     shutil.rmtree(closed / "var")
     with Postgres(closed / "var", settings=FAST) as server:
-        assert (server.home == home) is not ROOT, "a new state folder has new data"
-        newer = server.home
+        assert (server.places.home == home) is not ROOT, "a new state folder has new data"
+        newer = server.places.home
     shutil.rmtree(newer)
     shutil.rmtree(home, ignore_errors=True)
 
