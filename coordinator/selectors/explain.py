@@ -17,8 +17,15 @@ from django.db.models import (
     Q,
 )
 
-from coordinator.models import Attempt, Credential, Task
-from coordinator.states import Intake, Replay, RolloutStage, TaskState
+from coordinator.models import Approval, Attempt, Credential, EffectSlot, Task
+from coordinator.states import (
+    MAY_BE_OUT,
+    ApprovalState,
+    Intake,
+    Replay,
+    RolloutStage,
+    TaskState,
+)
 
 #: So many of the nodes that a task waits for are named; the rest are counted.
 MAX_NAMED: Final = 20
@@ -101,15 +108,9 @@ def _by_state(task: Any) -> Iterator[Reason]:
         case TaskState.CLAIMED:
             yield from _lease(task)
         case TaskState.AWAITING_APPROVAL:
-            yield Reason(
-                "AWAITING_APPROVAL",
-                "A person must approve or reject the exact payload of its effect.",
-            )
+            yield from _approvals(task)
         case TaskState.AWAITING_RECONCILIATION:
-            yield Reason(
-                "AWAITING_RECONCILIATION",
-                "An effect is UNKNOWN: a look-up or a person must find out whether it happened.",
-            )
+            yield from _unsettled(task)
         case _:
             yield from _finished(task)
 
@@ -139,6 +140,23 @@ _WAITS: Final[dict[str, str]] = {
     TaskState.CANCELLED: "which was CANCELLED: reopen it",
     TaskState.FAILED: "which FAILED: reopen or revise it",
 }
+
+
+def _approvals(task: Any) -> Iterator[Reason]:
+    pending = Approval.objects.filter(effect__task=task, state=ApprovalState.PENDING)
+    rows = pending.order_by("expires_at").values_list("approval_id", "effect__slot", "expires_at")
+    for approval_id, slot, expires_at in rows[:MAX_NAMED]:
+        told = f"A person must approve or reject the payload of `{slot}` by {_instant(expires_at)}."
+        yield Reason("AWAITING_APPROVAL", told, f"/api/v1/approvals/{approval_id}")
+
+
+def _unsettled(task: Any) -> Iterator[Reason]:
+    out = EffectSlot.objects.filter(task=task, state__in=sorted(MAY_BE_OUT)).order_by("effect_id")
+    for effect_id, slot, downstream in out.values_list("effect_id", "slot", "downstream")[
+        :MAX_NAMED
+    ]:
+        told = f"`{slot}` may have reached `{downstream}`: a look-up or a person must find out."
+        yield Reason("AWAITING_RECONCILIATION", told, f"/api/v1/effects/{effect_id}")
 
 
 def _lease(task: Any) -> Iterator[Reason]:

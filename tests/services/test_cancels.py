@@ -20,7 +20,7 @@ from coordinator.states import AttemptState, RunState, TaskState
 from tests import world
 from tests.world import node
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
 
 
 @pytest.fixture(autouse=True)

@@ -8,17 +8,22 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from coordinator.actors import Worker
-from coordinator.models import Credential, Queue
+from coordinator.actors import Actor, ActorKind, Worker
+from coordinator.models import Approval, Credential, EffectSlot, Queue
+from coordinator.outcomes import Refusal
 from coordinator.selectors.explain import MAX_NAMED, Explanation, explain_task
+from coordinator.services.acceptances import accept_effect
+from coordinator.services.answers import RequestKey
+from coordinator.services.approvals import approve
 from coordinator.services.cancels import cancel_task
+from coordinator.services.effects import Prepared, prepare_effect
 from coordinator.services.endings import fail_attempt
+from coordinator.services.grants import Claim
 from coordinator.services.revisions import revise_task
-from coordinator.states import TaskState
 from tests import world
 from tests.world import node
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
 
 
 @pytest.fixture(autouse=True)
@@ -184,14 +189,57 @@ def test_a_busy_serial_key_names_its_holder(by: Worker) -> None:
     assert codes(world.task_id(run, "b")) == (True, ["SERIAL_LAPSED"])
 
 
-@pytest.mark.parametrize("state", [TaskState.AWAITING_APPROVAL, TaskState.AWAITING_RECONCILIATION])
-def test_a_task_that_awaits_says_whom(by: Worker, state: TaskState) -> None:
-    run = world.submit()
-    world.claim_one(by=by)
-    with world.guarded():
-        row = world.task(world.task_id(run, "a"))
-        type(row).objects.filter(pk=row.pk).update(state=state, state_version=9)
-    assert codes(world.task_id(run, "a")) == (False, [state])
+def test_a_task_that_awaits_a_person_or_a_settlement_says_for_what(
+    by: Worker, django_user_model: Any
+) -> None:
+    world.downstream(name="mail", guarantee="NONE")
+    run = world.submit(node("a", slots={"hello": "mail"}))
+    task = world.task_id(run, "a")
+    approval = _send(world.claim_one(by=by), by=by)
+    assert isinstance(approval, Refusal)
+    waits = explain(task)
+    assert (waits.claimable, [reason.code for reason in waits.reasons]) == (
+        False,
+        ["AWAITING_APPROVAL"],
+    )
+    assert "payload of `hello` by 20" in waits.reasons[0].detail
+    pending = Approval.objects.get()
+    assert waits.reasons[0].link == f"/api/v1/approvals/{pending.approval_id}"
+    bob = django_user_model.objects.create(username="bob")
+    approve(
+        approval_id=pending.approval_id,
+        payload_digest=pending.payload_digest,
+        actor=Actor(ActorKind.OPERATOR, "bob", id=bob.pk),
+    )
+    assert codes(task) == (True, [])
+    _send(world.claim_one(by=by), by=by)
+    world.lapse(task)
+    assert world.claim(by=by) == []
+    waits = explain(task)
+    assert [reason.code for reason in waits.reasons] == ["AWAITING_RECONCILIATION"]
+    assert waits.reasons[0].detail.startswith("`hello` may have reached `mail`")
+    assert waits.reasons[0].link == f"/api/v1/effects/{pending.effect_id}"
+
+
+def _send(claimed: Claim, *, by: Worker) -> object:
+    """Ask for the acceptance of the task's one effect."""
+    prepared = prepare_effect(
+        attempt_id=claimed.fence.attempt_id,
+        fence=claimed.fence,
+        slot="hello",
+        downstream="mail",
+        payload={"to": "x"},
+        worker=by,
+    )
+    assert isinstance(prepared, Prepared), prepared
+    slot = EffectSlot.objects.get()
+    return accept_effect(
+        effect_id=slot.effect_id,
+        fence=claimed.fence,
+        payload_digest=slot.payload_digest,
+        worker=by,
+        request=RequestKey("w", str(claimed.fence.attempt_id), "sha256:1"),
+    )
 
 
 def test_what_is_finished_says_how(by: Worker) -> None:

@@ -32,7 +32,7 @@ from coordinator.services.revisions import Revised, revise_task
 from tests import world
 from tests.world import node
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
 
 
 @pytest.fixture(autouse=True)

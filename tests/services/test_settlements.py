@@ -3,16 +3,16 @@
 import pytest
 
 from coordinator.actors import Worker
-from coordinator.models import Event
+from coordinator.models import Attempt, Event
 from coordinator.services.cancels import cancel_task
 from coordinator.services.endings import fail_attempt
 from coordinator.services.revisions import reopen_task
 from coordinator.services.runs import Submitted, settle_active_runs, settle_runs
-from coordinator.states import RunState, TaskState
+from coordinator.states import AttemptState, RunState, TaskState
 from tests import world
 from tests.world import node
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,12 @@ def test_a_node_that_awaits_keeps_its_run_active(by: Worker, state: str) -> None
     fail(run, "b", by=by)
     with world.guarded():
         row = world.task(world.task_id(run, "a"))
-        type(row).objects.filter(pk=row.pk).update(state=state, state_version=row.state_version + 1)
+        type(row).objects.filter(pk=row.pk).update(
+            state=state, state_version=row.state_version + 1, attempt_id=None, owner=None
+        )
+        Attempt.objects.filter(task=row).update(
+            state=AttemptState.PARKED, ended_at=row.lease_expires_at, end_reason="PARKED"
+        )
     settle_runs([world.run_row(run).pk])
     assert world.run_row(run).state == RunState.ACTIVE
 
