@@ -57,6 +57,19 @@ class Operation(StrEnum):
     FAIL_ATTEMPT = "fail_attempt"
     RELEASE_ATTEMPT = "release_attempt"
     READ_MEMORY = "read_memory"
+    PREPARE_EFFECT = "prepare_effect"
+    ACCEPT_EFFECT = "accept_effect"
+    REPORT_EFFECT = "report_effect"
+    START_LOOK_UP = "start_look_up"
+    RECONCILE_EFFECT = "reconcile_effect"
+    REDEEM_DISPATCH = "redeem_dispatch"
+    LIST_EFFECTS = "list_effects"
+    READ_EFFECT = "read_effect"
+    LIST_TASK_EFFECTS = "list_task_effects"
+    LIST_APPROVALS = "list_approvals"
+    READ_APPROVAL = "read_approval"
+    APPROVE = "approve"
+    REJECT = "reject"
 
 
 class Scope(StrEnum):
@@ -83,6 +96,8 @@ _READ_PAYLOAD: Final = Rule(frozenset({Scope.WORK, Scope.SUBMIT}), "view_payload
 _SUBMIT: Final = Rule(frozenset({Scope.SUBMIT}), "submit")
 _PEOPLE_SEE: Final = Rule(permission="view")
 _CANCEL: Final = Rule(permission="cancel")
+_SETTLE: Final = Rule(frozenset({Scope.WORK}), "reconcile")
+_APPROVE: Final = Rule(permission="approve")
 _ADMINISTER: Final = Rule(permission="administer")
 
 _O = Operation
@@ -129,6 +144,19 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.FAIL_ATTEMPT: _WORK,
     _O.RELEASE_ATTEMPT: _WORK,
     _O.READ_MEMORY: _READ_PAYLOAD,
+    _O.PREPARE_EFFECT: _WORK,
+    _O.ACCEPT_EFFECT: _WORK,
+    _O.REPORT_EFFECT: Rule(frozenset({Scope.WORK, Scope.GATE})),
+    _O.START_LOOK_UP: _SETTLE,
+    _O.RECONCILE_EFFECT: _SETTLE,
+    _O.REDEEM_DISPATCH: Rule(frozenset({Scope.GATE})),
+    _O.LIST_EFFECTS: _READ,
+    _O.READ_EFFECT: _READ,
+    _O.LIST_TASK_EFFECTS: _READ,
+    _O.LIST_APPROVALS: _PEOPLE_SEE,
+    _O.READ_APPROVAL: _PEOPLE_SEE,
+    _O.APPROVE: _APPROVE,
+    _O.REJECT: _APPROVE,
 }
 
 
@@ -154,3 +182,8 @@ def sees_payloads(actor: Actor) -> bool:
     return isinstance(actor, Worker) or (
         isinstance(actor, Operator) and "view_payload" in actor.permissions
     )
+
+
+def has_permission(actor: Actor, permission: str) -> bool:
+    """A finer permission that an operation asks for only in some cases; workers have none."""
+    return isinstance(actor, Operator) and permission in actor.permissions

@@ -16,6 +16,14 @@ def uuid_of(text: str, what: str) -> UUID:
         raise Refused(not_found(what)) from None
 
 
+def effect_id_of(text: str) -> str:
+    """An effect's id: 64 hex digits, in either case (contract 5)."""
+    lowered = text.lower()
+    if len(lowered) != 64 or not set(lowered) <= set("0123456789abcdef"):
+        raise Refused(not_found("effect"))
+    return lowered
+
+
 def require_own_queue(worker: Worker, queue: str) -> None:
     """A worker acts in the queues of its credential only, and isn't told which others there are."""
     if queue not in worker.queues:

@@ -13,6 +13,7 @@ from coordinator.seals import DispatchRow, EffectRow
 from coordinator.states import DispatchOutcome, EffectState
 
 from . import evidence
+from .effect_hearings import open_effect
 from .effect_rows import Slot, lock_effect, slots_of
 from .events import EventKind, Fact, task_fact
 from .hearings import Hearing, open_hearing
@@ -294,3 +295,41 @@ def _suspect(hearing: Hearing, slot: Slot, dispatch: DispatchRow, task: TaskRow)
         )
     )
     return [Statement(_SUSPECT, (slot.effect.effect_id,))]
+
+
+# --- by the gate ------------------------------------------------------------------------------
+
+
+def report_by_gate(
+    *, effect_id: str, redeem_id: str, report: Report, gate: Worker
+) -> Recorded | Refusal:
+    """The gate tells what came of the dispatch that it redeemed (contract 8.5); as good as its worker's word."""
+    told = _checked(report)
+    return told if isinstance(told, Refusal) else _report_by_gate(effect_id, redeem_id, told, gate)
+
+
+@in_transaction
+def _report_by_gate(
+    effect_id: str, redeem_id: str, told: _Told, gate: Worker
+) -> Recorded | Refusal:
+    found = open_effect(effect_id, Point.REPORT, actor=gate)
+    if found is None or found.queue.name not in gate.queues:
+        return not_found("effect")
+    slot = found.slot
+    dispatch = next(
+        (each for each in slot.dispatches if each.dispatch_id == told.report.dispatch_id), None
+    )
+    if dispatch is None or dispatch.redeem_id != redeem_id:
+        return invalid(
+            FieldError("/redeem_id", "No dispatch of this effect was redeemed under it.")
+        )
+    hearing = Hearing(
+        point=Point.REPORT,
+        worker=gate,
+        tasks={found.task.task_id: found.task},
+        attempts=found.attempts,
+        queues={found.queue.id: found.queue},
+        clock=found.clock,
+        extra=[],
+    )
+    return record_outcome(hearing, slot, dispatch, told.report, told.receipt, kind="gate")

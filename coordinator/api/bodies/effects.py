@@ -1,0 +1,93 @@
+"""Effects and approvals (contract 8, 9)."""
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import Field, StringConstraints
+
+from coordinator.services.reconciliation import Finding, Method, Verdict
+from coordinator.services.reports import Report
+from coordinator.states import DispatchOutcome
+
+from .fields import Body, Counter, Digest, FenceBody, Json, Name, Reason, Word
+
+MAX_COMMENT_CHARS: Final = 2_000
+EffectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Etag = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+#: What a gate names its redemption by, so that a lost answer can be asked for again.
+RedeemId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+FencingToken = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Comment = Annotated[str, StringConstraints(max_length=MAX_COMMENT_CHARS)]
+
+
+class PrepareBody(Body):
+    fence: FenceBody
+    slot: Name
+    downstream: Word
+    payload: Json
+    condition: Json = None
+
+
+class AcceptBody(Body):
+    fence: FenceBody
+    payload_digest: Digest
+
+
+class ReportBody(Body):
+    """By the attempt that made the dispatch (`fence`), or by the gate that redeemed it (`redeem_id`)."""
+
+    fence: FenceBody | None = None
+    redeem_id: RedeemId | None = None
+    dispatch_id: UUID
+    outcome: Annotated[DispatchOutcome, Field(strict=False)]
+    receipt: Json = None
+    etag: Etag | None = None
+    detail: Json = None
+
+    def report(self) -> Report:
+        return Report(self.dispatch_id, self.outcome, self.receipt, self.etag, self.detail)
+
+
+class LookUpBody(Body):
+    fence: FenceBody | None = None
+
+
+class EvidenceBody(Body):
+    method: Annotated[Method, Field(strict=False)]
+    detail: Json = None
+
+
+class ReconcileBody(Body):
+    finding: Annotated[Finding, Field(strict=False)]
+    dispatches: Counter
+    lookup_id: UUID | None = None
+    evidence: EvidenceBody
+    receipt: Json = None
+    fence: FenceBody | None = None
+
+    def verdict(self) -> Verdict:
+        return Verdict(
+            finding=self.finding,
+            dispatches=self.dispatches,
+            method=self.evidence.method,
+            detail=self.evidence.detail,
+            lookup_id=self.lookup_id,
+            receipt=self.receipt,
+        )
+
+
+class RedeemBody(Body):
+    dispatch_id: UUID
+    redeem_id: RedeemId
+    fencing_token: FencingToken
+    payload_digest: Digest
+
+
+class ApproveBody(Body):
+    payload_digest: Digest
+    comment: Comment = ""
+
+
+class RejectBody(Body):
+    payload_digest: Digest
+    reason: Reason

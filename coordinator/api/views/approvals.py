@@ -1,0 +1,102 @@
+"""Approvals: read the exact payload, approve or reject it (contract 9)."""
+
+from uuid import UUID
+
+from coordinator.access import Operation, sees_payloads
+from coordinator.api.bodies.effects import ApproveBody, RejectBody
+from coordinator.api.bodies.fields import Word
+from coordinator.api.endpoint import Call, Endpoint, operation
+from coordinator.api.pages import Page, PageQuery, page_of
+from coordinator.api.paths import uuid_of
+from coordinator.outcomes import Outcome, Refusal, not_found
+from coordinator.selectors.approvals import (
+    ApprovalFilters,
+    ApprovalRecord,
+    approval_record,
+    find_approval,
+    list_approvals,
+)
+from coordinator.services.approvals import Decided, approve, reject
+from coordinator.states import ApprovalState
+
+_REFUSALS = (
+    Outcome.NOT_FOUND,
+    Outcome.FORBIDDEN,
+    Outcome.PAYLOAD_CONFLICT,
+    Outcome.ALREADY_SETTLED,
+)
+
+
+class ApprovalQuery(PageQuery):
+    state: ApprovalState | None = None
+    queue: Word | None = None
+    downstream: Word | None = None
+    task_id: UUID | None = None
+
+
+class Approvals(Endpoint):
+    @operation(
+        Operation.LIST_APPROVALS,
+        "List approvals, newest first",
+        answer=Page[ApprovalRecord],
+        query=ApprovalQuery,
+    )
+    def get(self, call: Call[None]) -> Page[ApprovalRecord]:
+        query: ApprovalQuery = call.query
+        filters = ApprovalFilters(query.state, query.queue, query.downstream, query.task_id)
+        shows = sees_payloads(call.caller)
+        return page_of(
+            call.request,
+            query,
+            list_approvals(filters),
+            lambda approval: approval_record(approval, with_payload=shows),
+            key="approval_id",
+        )
+
+
+class OneApproval(Endpoint):
+    @operation(
+        Operation.READ_APPROVAL,
+        "One approval with its payload and decisions",
+        answer=ApprovalRecord,
+        refusals=(Outcome.NOT_FOUND,),
+    )
+    def get(self, call: Call[None], approval_id: str) -> ApprovalRecord | Refusal:
+        approval = find_approval(uuid_of(approval_id, "approval"))
+        if approval is None:
+            return not_found("approval")
+        return approval_record(approval, with_payload=sees_payloads(call.caller))
+
+
+class ApprovalApprove(Endpoint):
+    @operation(
+        Operation.APPROVE,
+        "Approve the exact payload with this digest; a repeat gets the same receipt",
+        body=ApproveBody,
+        answer=Decided,
+        refusals=_REFUSALS,
+    )
+    def post(self, call: Call[ApproveBody], approval_id: str) -> Decided | Refusal:
+        return approve(
+            approval_id=uuid_of(approval_id, "approval"),
+            payload_digest=call.body.payload_digest,
+            comment=call.body.comment,
+            actor=call.caller,
+        )
+
+
+class ApprovalReject(Endpoint):
+    @operation(
+        Operation.REJECT,
+        "Reject it: the task fails with the reason",
+        body=RejectBody,
+        answer=Decided,
+        refusals=_REFUSALS,
+    )
+    def post(self, call: Call[RejectBody], approval_id: str) -> Decided | Refusal:
+        return reject(
+            approval_id=uuid_of(approval_id, "approval"),
+            payload_digest=call.body.payload_digest,
+            reason=call.body.reason,
+            actor=call.caller,
+        )

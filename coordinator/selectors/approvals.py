@@ -1,0 +1,113 @@
+"""Approvals as they are read: the exact payload, and who has decided what (contract 9)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+from django.db.models import QuerySet
+
+from coordinator.models import Approval
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalFilters:
+    state: str | None = None
+    queue: str | None = None
+    downstream: str | None = None
+    task_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    operator: str
+    decision: str
+    comment: str
+    payload_digest_seen: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRecord:
+    """A request to decide on one exact payload. `payload` is null for who may not see payloads."""
+
+    approval_id: UUID
+    effect_id: str
+    task_id: UUID
+    run_id: UUID
+    queue: str
+    node_id: str
+    slot: str
+    downstream: str
+    payload: orjson.Fragment | None
+    payload_digest: str
+    dispatch_number: int
+    state: str
+    required_approvers: int
+    decisions: list[DecisionRecord]
+    policy_version: int
+    requested_by: str
+    submitted_by: str
+    requested_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+    end_reason: str | None
+
+
+def list_approvals(filters: ApprovalFilters) -> QuerySet[Approval]:
+    """Newest first; page by `approval_id`. Effect, task, run and decisions come with it: two queries."""
+    approvals = Approval.objects.select_related("effect__task__queue", "effect__task__run").defer(
+        "effect__task__input", "effect__task__run__metadata"
+    )
+    wanted = {
+        "state": filters.state,
+        "effect__task__queue__name": filters.queue,
+        "effect__downstream": filters.downstream,
+        "effect__task_id": filters.task_id,
+    }
+    approvals = approvals.filter(
+        **{field: value for field, value in wanted.items() if value is not None}
+    )
+    return approvals.prefetch_related("decisions__operator").order_by("-approval_id")
+
+
+def find_approval(approval_id: UUID) -> Approval | None:
+    return list_approvals(ApprovalFilters()).filter(approval_id=approval_id).first()
+
+
+def approval_record(approval: Approval, *, with_payload: bool) -> ApprovalRecord:
+    """`approval` as list_approvals read it: no further query."""
+    effect = approval.effect
+    decisions = sorted(approval.decisions.all(), key=lambda each: each.pk)
+    return ApprovalRecord(
+        approval_id=approval.approval_id,
+        effect_id=effect.effect_id,
+        task_id=effect.task_id,
+        run_id=effect.task.run.run_id,
+        queue=effect.task.queue.name,
+        node_id=effect.node_id,
+        slot=effect.slot,
+        downstream=effect.downstream,
+        payload=orjson.Fragment(effect.payload) if with_payload else None,
+        payload_digest=approval.payload_digest,
+        dispatch_number=approval.dispatch_number,
+        state=approval.state,
+        required_approvers=approval.required_approvers,
+        decisions=[
+            DecisionRecord(
+                each.operator.get_username(),
+                each.decision,
+                each.comment,
+                each.payload_digest_seen,
+                each.at,
+            )
+            for each in decisions
+        ],
+        policy_version=approval.policy_version,
+        requested_by=approval.requested_by,
+        submitted_by=effect.task.run.submitted_by,
+        requested_at=approval.requested_at,
+        expires_at=approval.expires_at,
+        ended_at=approval.ended_at,
+        end_reason=approval.end_reason,
+    )
