@@ -221,7 +221,11 @@ def put_blob(
     """
     path = f"{attempt_id}/{uuid7()}"
     stream = _Stream(chunks)
-    storages["blobs"].save(path, File(cast(IO[bytes], stream), name=path))
+    try:
+        storages["blobs"].save(path, File(cast(IO[bytes], stream), name=path))
+    except BaseException:  # the upload broke off
+        storages["blobs"].delete(path)
+        raise
     answer = (
         _TOO_LARGE
         if stream.is_cut
