@@ -2,7 +2,8 @@
 
 from celery import shared_task
 
-from coordinator.services import hints, leases, settlements
+from coordinator.actors import system
+from coordinator.services import approvals, deadlines, hints, leases, settlements
 
 
 @shared_task(name="coordinator.tasks.sweep", ignore_result=True)
@@ -18,3 +19,15 @@ def sweep() -> int:
 def settle_runs() -> int:
     """Settle runs whose last commit's process died before it could."""
     return settlements.settle_active_runs()
+
+
+@shared_task(name="coordinator.tasks.pass_deadlines", ignore_result=True)
+def pass_deadlines() -> int:
+    """An acceptance whose deadline has passed without a report is UNKNOWN. Each second (contract 8)."""
+    return deadlines.pass_deadlines(actor=system("deadlines"))
+
+
+@shared_task(name="coordinator.tasks.expire_approvals", ignore_result=True)
+def expire_approvals() -> int:
+    """Requests and grants that nobody acted on in time expire (contract 9)."""
+    return approvals.expire_approvals(actor=system("approvals"))

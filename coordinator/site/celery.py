@@ -28,5 +28,7 @@ def _every(seconds: float, task: str) -> dict[str, Any]:
 
 app.conf.beat_schedule = {
     "sweep": _every(1.0, "coordinator.tasks.sweep"),
+    "pass-deadlines": _every(1.0, "coordinator.tasks.pass_deadlines"),
+    "expire-approvals": _every(5.0, "coordinator.tasks.expire_approvals"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }
