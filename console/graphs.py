@@ -17,7 +17,7 @@ import itertools
 
 FOLD_ABOVE: Final = 200
 FOLD_SIBLINGS: Final = 6  # so many alike are one box
-BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN = 176, 48, 52, 14, 12
+BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN = 172, 48, 44, 14, 12
 _THREAD_HEIGHT: Final = 10  # what a passing edge takes in a column
 _SWEEPS: Final = 6
 

@@ -44,6 +44,13 @@ EVENT_LOOKS: Final[dict[str, Look]] = {
     "REOPENED": Look("ready", "rotate-ccw"),
     "REFUSED": Look("fenced", "shield-x"),
     "ALARM": Look("failed", "siren"),
+    "INTAKE_STOPPED": Look("failed", "octagon-x"),
+    "INTAKE_OPENED": Look("commit", "door-open"),
+    "EPOCH_BUMPED": Look("prepared", "chevrons-up"),
+    "POLICY_CHANGED": Look("ready", "sliders-horizontal"),
+    "RUN_SETTLED": Look("ready", "flag"),
+    "BREAK_GLASS_OPENED": Look("failed", "lock-open"),
+    "BREAK_GLASS_CLOSED": Look("ready", "lock"),
 }
 
 
@@ -65,11 +72,16 @@ STATE_ORDER: Final = (
 )
 
 
+def fill_of(state: str) -> str:
+    """The colour of a state in drawings, where greys must be told apart without their words."""
+    return "blocked" if state == TaskState.BLOCKED else look_of(state).tone
+
+
 class Share(NamedTuple):
     """A part of a bar of states, in per mille of its width."""
 
     state: str
-    tone: str
+    fill: str
     count: int
     x: int
     width: int
@@ -83,7 +95,5 @@ def shares(states: dict[str, int]) -> list[Share]:
         if count:
             x = before * 1000 // total
             before += count
-            found.append(
-                Share(str(state), look_of(state).tone, count, x, before * 1000 // total - x)
-            )
+            found.append(Share(str(state), fill_of(state), count, x, before * 1000 // total - x))
     return found

@@ -7,6 +7,7 @@ from typing import Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console.filters import query_string
 from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
@@ -117,9 +118,13 @@ def _stopped(queues: Sequence[QueueNow]) -> Iterator[Need]:
                 "unknown",
                 "octagon-x",
                 _("The intake of %(queue)s is stopped") % {"queue": queue.name},
-                _("No claims are granted; what is held may go on. READY and waiting:"),
+                ngettext(
+                    "No claims are granted; what is held may go on. %(n)d READY task waits.",
+                    "No claims are granted; what is held may go on. %(n)d READY tasks wait.",
+                    queue.states.get(TaskState.READY, 0),
+                )
+                % {"n": queue.states.get(TaskState.READY, 0)},
                 reverse("console:queue", args=[queue.name]),
-                queue.states.get(TaskState.READY, 0),
             )
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from console.looks import look_of
-from console.times import full_text
+from console.times import clock_text, full_text
 from console.visible import visible
 from coordinator.selectors.console_task import LastChange, Neighbour, Neighbours, TaskFacts
 from coordinator.selectors.explain import Explanation, Reason
@@ -50,16 +50,30 @@ class Case:
     neighbours: Neighbours
     last_change: LastChange | None
     late_refusals: int
+    last_error: dict[str, Any] | None
     now: datetime
     zone: Any
 
     def at(self, moment: datetime | None) -> SafeString:
         if moment is None:
             return SafeString("—")
+        text = f"{clock_text(moment, self.zone, self.now)} {self.zone_name}"
         return format_html(
-            '<time datetime="{}">{}</time>',
+            '<time datetime="{}" title="{}">{}</time>',
             moment.isoformat(),
-            full_text(moment, self.zone)[:19] + " " + self.zone_name,
+            full_text(moment, self.zone),
+            text,
+        )
+
+    def until(self, moment: datetime | None) -> SafeString:
+        """The instant with its countdown."""
+        if moment is None:
+            return SafeString("—")
+        return format_html(
+            '{} <span data-until="{}" data-past="{}"></span>',
+            self.at(moment),
+            moment.isoformat(),
+            _("run out"),
         )
 
     @property
@@ -150,7 +164,7 @@ def _claimed(case: Case) -> tuple[SafeString, SafeString]:
         _("{owner} holds it under generation {generation}; its lease runs until {at}."),
         owner=_code(task.owner),
         generation=task.claim_generation,
-        at=case.at(task.lease_expires_at),
+        at=case.until(task.lease_expires_at),
     )
     then = format_html(
         _(
@@ -221,19 +235,22 @@ def _superseded(case: Case) -> tuple[SafeString, SafeString]:
 
 
 def _failed(case: Case) -> tuple[SafeString, SafeString]:
-    task = case.task
+    task, error = case.task, case.last_error
     if task.spent_attempts >= task.max_attempts:
-        why = format_html(
-            _("All {max} attempts are used up; each of them failed or lost its lease."),
-            max=task.max_attempts,
-        )
+        why = _("All {max} attempts are used up; each of them failed or lost its lease.")
     else:
-        why = _text(_("Its last attempt failed, and said that another try can't help."))
-    return why, _text(
-        _(
-            "A person decides: reopen it with a fresh allowance, or revise its input. Until then its descendants stay BLOCKED."
-        )
+        why = _("Its last attempt failed, and said that another try can't help.")
+    then = _(
+        "A person decides: reopen it with a fresh allowance, or revise its input. Its descendants wait."
     )
+    if error is None:
+        return format_html(why, max=task.max_attempts), _text(then)
+    last = format_html(
+        _("The last error was {type}: {message}"),
+        type=_code(error.get("type")),
+        message=visible(error.get("message")),
+    )
+    return format_html(why, max=task.max_attempts), format_html("{}<br>{}", last, then)
 
 
 _BY_STATE: Final = {
@@ -263,6 +280,7 @@ _TOLD_ABOVE: Final = frozenset(
         "COMMITTED",
         "CANCELLED",
         "SUPERSEDED",
+        "FAILED",
     }
 )
 _IN_WORDS: Final[dict[str, Promise]] = {
@@ -279,7 +297,7 @@ _IN_WORDS: Final[dict[str, Promise]] = {
 def _reasons(case: Case) -> Iterator[Told]:
     task = case.task
     for reason in case.explanation.reasons:
-        if reason.code in _TOLD_ABOVE:
+        if reason.code in _TOLD_ABOVE or task.state == TaskState.FAILED:
             continue
         words = _IN_WORDS.get(reason.code)
         text = (

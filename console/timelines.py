@@ -14,10 +14,8 @@ from coordinator.states import LIVE_ATTEMPT, AttemptState
 import itertools
 
 WIDTH: Final = 980
-LEFT, RIGHT, TOP, LANE = 168, 956, 34, 40
+LEFT, RIGHT, TOP, LANE = 168, 850, 34, 40  # right of RIGHT is room for words
 MAX_LANES: Final = 40
-#: Words stand right of their mark, and left of it beyond this.
-_TURN: Final = RIGHT - 190
 _TICK_GAP: Final = 92
 _STEPS: Final = (
     0.1,
@@ -56,7 +54,7 @@ _END_MARKS: Final = {
 class Bar:
     x: int
     width: int
-    shape: str  # lease, live (the lease that still runs), lapsed (held past its expiry)
+    shape: str  # lease, ahead (what is left of it), lapsed (held past its expiry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,6 @@ class Point:
     shape: str
     word: str = ""
     times: int = 1
-    text_x: int = 0
-    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +179,8 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
         moment for each in shown for moment in _instants(each, marks.get(each.attempt_id, ()))
     ]
     instants += [mark.at for mark in bumps]
-    instants += (
-        [now]
-        if live
-        else [max(instants) + (max(instants) - min(instants)) / 12 + timedelta(milliseconds=1)]
-    )
+    if live:
+        instants += [now, max(now, shown[-1].lease_expires_at)]
     axis = _Axis.over(instants)
     lanes, above = [], None
     for index, attempt in enumerate(shown):
@@ -258,8 +251,9 @@ def _lane(
 def _bars(attempt: AttemptHistory, axis: _Axis, now: datetime) -> list[Bar]:
     start, expiry = attempt.started_at, attempt.lease_expires_at
     end = attempt.ended_at or now
-    held = min(expiry, end)
-    bars = [_bar(axis, start, held, "lease")]
+    bars = [_bar(axis, start, min(expiry, end), "lease")]
+    if attempt.ended_at is None and expiry > now:
+        bars.append(_bar(axis, now, expiry, "ahead"))
     if end > expiry:
         bars.append(_bar(axis, expiry, end, "lapsed"))
     return bars
@@ -274,7 +268,7 @@ def _ends(attempt: AttemptHistory, axis: _Axis) -> list[Point]:
     shape = _END_MARKS.get(AttemptState(attempt.state))
     if shape is None or attempt.ended_at is None:
         return []
-    return [_point(axis.x(attempt.ended_at), shape, attempt.state)]
+    return [Point(axis.x(attempt.ended_at), shape, attempt.state)]
 
 
 def _refused(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
@@ -285,16 +279,9 @@ def _refused(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
         shape = "fenced" if mark.data.get("outcome") == "FENCED" else "quiet"
         word = f"{mark.data.get('point', '')} {mark.data.get('outcome', '')}".strip()
         last = index == len(refused) - 1
-        points.append(_point(axis.x(mark.at), shape, word if last else "", mark.repeats + 1))
+        points.append(Point(axis.x(mark.at), shape, word if last else "", mark.repeats + 1))
     return points
 
 
 def _staged(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
     return [Point(axis.x(mark.at), "staged") for mark in marks if mark.kind == "STAGED"]
-
-
-def _point(x: int, shape: str, word: str, times: int = 1) -> Point:
-    turned = x > _TURN
-    return Point(
-        x=x, shape=shape, word=word, times=times, text_x=x - 12 if turned else x + 12, turned=turned
-    )

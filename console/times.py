@@ -55,16 +55,22 @@ def duration_text(length: timedelta | float) -> str:
     seconds = length.total_seconds() if isinstance(length, timedelta) else float(length)
     if seconds < 1:
         return _("%(n)d ms") % {"n": round(seconds * 1000)}
-    if seconds < 10:
+    if seconds < 10 and seconds != int(seconds):
         return _("%(n).1f s") % {"n": seconds}
     if seconds < _MINUTE:
         return _("%(n)d s") % {"n": seconds}
     whole = int(seconds)
+    if whole < _HOUR and whole % _MINUTE == 0:
+        return _("%(n)d min") % {"n": whole // _MINUTE}
     if whole < _HOUR:
         return _("%(m)d min %(s)d s") % {"m": whole // _MINUTE, "s": whole % _MINUTE}
+    if whole < _DAY and whole % _HOUR < _MINUTE:
+        return _("%(n)d h") % {"n": whole // _HOUR}
     if whole < _DAY:
         return _("%(h)d h %(m)d min") % {"h": whole // _HOUR, "m": whole % _HOUR // _MINUTE}
     days = whole // _DAY
+    if whole % _DAY < _HOUR:
+        return ngettext("%(n)d day", "%(n)d days", days) % {"n": days}
     return ngettext("%(n)d day %(h)d h", "%(n)d days %(h)d h", days) % {
         "n": days,
         "h": whole % _DAY // _HOUR,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -18,10 +18,34 @@ from lucide.templatetags.lucide import lucide
 
 from console import times, visible
 from console.filters import Wanted, query_string
-from console.looks import Share, look_of, shares
+from console.looks import Share, fill_of, look_of, shares
 from coordinator.selectors.console_counts import COUNT_CAP
 
 register = template.Library()
+
+_UNSAID: Final = frozenset({"address"})
+_FENCE_WORDS: Final = {
+    "scheduler_epoch": "epoch",
+    "claim_generation": "generation",
+    "cancel_generation": "cancel generation",
+}
+_TOLD_FIRST: Final = {
+    name: place
+    for place, name in enumerate(
+        (
+            "point",
+            "outcome",
+            "reason",
+            "error_type",
+            "from",
+            "to",
+            "owner",
+            "claim_generation",
+            "scheduler_epoch",
+            "fence",
+        )
+    )
+}
 
 
 @register.filter(name="visible", is_safe=True)
@@ -51,6 +75,22 @@ def pretty(text: str) -> SafeString:
     return visible.visible(visible.pretty_json(text), lines=True)
 
 
+@register.filter
+def said(data: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What an event says, the telling parts first; a fence in words, empty values left out."""
+    flat = {
+        key: value
+        for key, value in data.items()
+        if key not in _UNSAID and value not in (None, "", [], {})
+    }
+    fence = flat.pop("fence", None)
+    if isinstance(fence, dict):
+        flat["fence"] = " · ".join(
+            f"{word} {fence[name]}" for name, word in _FENCE_WORDS.items() if name in fence
+        )
+    return sorted(flat.items(), key=lambda pair: _TOLD_FIRST.get(pair[0], len(_TOLD_FIRST)))
+
+
 @register.simple_tag
 def icon(name: str, size: int = 16) -> SafeString:
     """A Lucide icon, hidden from screen readers: words stand beside it."""
@@ -73,6 +113,11 @@ def chip(word: str) -> SafeString:
 @register.filter
 def tone(word: str) -> str:
     return look_of(word).tone
+
+
+@register.filter
+def fill(word: str) -> str:
+    return fill_of(word)
 
 
 @register.filter

@@ -126,6 +126,7 @@ def _task(request: HttpRequest, task_id: UUID, tab: str, **of_tab: Any) -> HttpR
         neighbours=neighbours,
         last_change=console_task.read_last_change(task_id),
         late_refusals=sum(mark.repeats + 1 for mark in history.refusals),
+        last_error=history.attempts[0].error if history.attempts else None,
         now=now,
         zone=read_preferences(request).tzinfo,
     )

@@ -7,7 +7,6 @@ everything again. `--chosen` takes only the few that stand in docs/screenshots.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +35,9 @@ def main() -> None:
     parser.add_argument(
         "--chosen", action="store_true", help="only those that the documentation shows"
     )
-    parser.add_argument("--language", default="en")
+    parser.add_argument("--width", type=int, action="append", help="instead of 320, 768 and 1440")
+    parser.add_argument("--scheme", choices=("light", "dark"), action="append", help="instead of both")
+    parser.add_argument("--language", default="en", help="what the browser asks for: en or zh")
     wanted = parser.parse_args()
     plugin.pytest_load_initial_conftests()
     try:
@@ -59,9 +60,8 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
         scene, user = compose(), person("olga", "operator")
         cookie = session_cookie(user, url)
         wanted.folder.mkdir(parents=True, exist_ok=True)
-        for name, path in _pages(scene).items():
-            if name.startswith(wanted.only):
-                _photograph(wanted, url, None if name == "sign-in" else cookie, name, path)
+        pages = {name: path for name, path in _pages(scene).items() if name.startswith(wanted.only)}
+        _photograph(wanted, url, cookie, pages)
 
 
 @contextmanager
@@ -114,34 +114,34 @@ def _pages(scene: Any) -> dict[str, str]:
     }
 
 
-def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, name: str, path: str) -> None:
+def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[str, str]) -> None:
     from playwright.sync_api import sync_playwright
 
     from tests.console.conftest import ARGUMENTS, CHROMIUM
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for width in WIDTHS:
-            for scheme in ("light", "dark"):
-                shot = f"{name}-{width}-{scheme}"
-                if wanted.chosen and shot not in CHOSEN:
-                    continue
+        for width in wanted.width or WIDTHS:
+            for scheme in wanted.scheme or ("light", "dark"):
                 context = browser.new_context(
                     base_url=url,
                     viewport={"width": width, "height": 900 if width > 400 else 640},
-                    color_scheme=scheme,  # type: ignore[arg-type]
+                    color_scheme=scheme,
                     reduced_motion="reduce",
                     locale="zh-CN" if wanted.language.startswith("zh") else "en-GB",
                 )
-                if cookie:
-                    context.add_cookies([cookie])
                 page = context.new_page()
-                page.goto(path)
-                page.wait_for_function("document.fonts.status === 'loaded'")
-                page.screenshot(path=wanted.folder / f"{shot}.png", full_page=True)
+                for name, path in pages.items():
+                    if wanted.chosen and f"{name}-{width}-{scheme}" not in CHOSEN:
+                        continue
+                    context.clear_cookies()
+                    if name != "sign-in":
+                        context.add_cookies([cookie])
+                    page.goto(path)
+                    page.wait_for_function("document.fonts.status === 'loaded'")
+                    page.screenshot(path=wanted.folder / f"{name}-{width}-{scheme}.png", full_page=True)
                 context.close()
         browser.close()
-    print(name, file=sys.stderr)
 
 
 if __name__ == "__main__":
