@@ -2,42 +2,19 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import (
-    BooleanField,
-    DateTimeField,
-    Exists,
-    ExpressionWrapper,
-    F,
-    Func,
-    OuterRef,
-    Q,
-)
+from django.db.models import Exists
 
-from coordinator.models import Approval, Attempt, Credential, EffectSlot, Task
-from coordinator.states import (
-    MAY_BE_OUT,
-    ApprovalState,
-    Intake,
-    Replay,
-    RolloutStage,
-    TaskState,
-)
+from coordinator.models import Approval, Attempt, EffectSlot, Event, Task
+from coordinator.states import MAY_BE_OUT, ApprovalState, TaskState
+
+from .obstacles import capable_credentials, is_due, obstacles
+from .reasons import Reason, ServerClock, instant, task_link
 
 #: So many of the nodes that a task waits for are named; the rest are counted.
 MAX_NAMED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """`code` is stable, `detail` is for people; `link` leads to what is in the way (an API path)."""
-
-    code: str
-    detail: str
-    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +23,6 @@ class Explanation:
 
     claimable: bool
     reasons: list[Reason] = field(default_factory=list)
-
-
-class _Clock(Func):
-    function = "clock_timestamp"
-    output_field = DateTimeField()
 
 
 def explain_task(task_id: UUID, *, queues: Collection[str] | None = None) -> Explanation | None:
@@ -65,24 +37,12 @@ def explain_task(task_id: UUID, *, queues: Collection[str] | None = None) -> Exp
     )
     if queues is not None:
         tasks = tasks.filter(queue__name__in=list(queues))
-    task = tasks.annotate(clock=_Clock(), capable=Exists(_capable_credentials())).first()
+    task = tasks.annotate(clock=ServerClock(), capable=Exists(capable_credentials())).first()
     if task is None:
         return None
-    reasons = [*_by_state(task), *_in_the_way(task)]
+    reasons = [*_by_state(task), *obstacles(task)]
     return Explanation(
-        _is_due(task) and not any(reason.code in _BARS for reason in reasons), reasons
-    )
-
-
-def _capable_credentials() -> Any:
-    return Credential.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=_Clock()),
-        pool=OuterRef("queue__active_pool"),
-        queues__contains=Func(
-            OuterRef("queue__name"), function="ARRAY", template="%(function)s[%(expressions)s]"
-        ),
-        scopes__contains=["work"],
-        revoked_at=None,
+        is_due(task) and not any(reason.code in _BARS for reason in reasons), reasons
     )
 
 
@@ -92,10 +52,6 @@ _BARS: Final = frozenset(
 )
 
 
-def _is_due(task: Any) -> bool:
-    return task.state in (TaskState.READY, TaskState.CLAIMED)
-
-
 def _by_state(task: Any) -> Iterator[Reason]:
     match task.state:
         case TaskState.BLOCKED:
@@ -103,7 +59,7 @@ def _by_state(task: Any) -> Iterator[Reason]:
         case TaskState.READY:
             if task.claimable_at > task.clock:
                 yield Reason(
-                    "NOT_BEFORE", f"It may be claimed from {_instant(task.claimable_at)} on."
+                    "NOT_BEFORE", f"It may be claimed from {instant(task.claimable_at)} on."
                 )
         case TaskState.CLAIMED:
             yield from _lease(task)
@@ -122,7 +78,7 @@ def _blocked_by(task: Any) -> Iterator[Reason]:
     named = list(rows[: MAX_NAMED + 1])
     for parent_id, node_id, state in named[:MAX_NAMED]:
         yield Reason(
-            "BLOCKED_BY", f"It waits for node `{node_id}`, {_WAITS[state]}.", _task_link(parent_id)
+            "BLOCKED_BY", f"It waits for node `{node_id}`, {_WAITS[state]}.", task_link(parent_id)
         )
     if len(named) > MAX_NAMED:
         more = task.pending_dependencies - MAX_NAMED
@@ -146,7 +102,7 @@ def _approvals(task: Any) -> Iterator[Reason]:
     pending = Approval.objects.filter(effect__task=task, state=ApprovalState.PENDING)
     rows = pending.order_by("expires_at").values_list("approval_id", "effect__slot", "expires_at")
     for approval_id, slot, expires_at in rows[:MAX_NAMED]:
-        told = f"A person must approve or reject the payload of `{slot}` by {_instant(expires_at)}."
+        told = f"A person must approve or reject the payload of `{slot}` by {instant(expires_at)}."
         yield Reason("AWAITING_APPROVAL", told, f"/api/v1/approvals/{approval_id}")
 
 
@@ -160,7 +116,7 @@ def _unsettled(task: Any) -> Iterator[Reason]:
 
 
 def _lease(task: Any) -> Iterator[Reason]:
-    until = _instant(task.lease_expires_at)
+    until = instant(task.lease_expires_at)
     attempt = f"/api/v1/tasks/{task.task_id}/attempts"
     if task.lease_expires_at > task.clock:
         yield Reason(
@@ -192,7 +148,7 @@ def _finished(task: Any) -> Iterator[Reason]:
             yield Reason(
                 "CANCELLED",
                 "It was cancelled; an operator may reopen it.",
-                f"{_task_link(task.task_id)}/events",
+                f"{task_link(task.task_id)}/events",
             )
         case TaskState.SUPERSEDED:
             newer = Task.objects.filter(supersedes=task).values_list("task_id", "revision").first()
@@ -201,76 +157,30 @@ def _finished(task: Any) -> Iterator[Reason]:
                 if newer
                 else "A newer revision took its place."
             )
-            yield Reason("SUPERSEDED", told, _task_link(newer[0]) if newer else None)
+            yield Reason("SUPERSEDED", told, task_link(newer[0]) if newer else None)
         case _:
             yield from _failed(task)
 
 
 def _failed(task: Any) -> Iterator[Reason]:
+    """What its last attempt reported, or why the coordinator or a person failed it."""
+    link = f"{task_link(task.task_id)}/attempts"
     last = Attempt.objects.filter(task_id=task.task_id).order_by("-claim_generation").first()
-    link = f"/api/v1/tasks/{task.task_id}/attempts"
+    event = Event.objects.filter(task_id=task.task_id, kind="FAILED").order_by("-id").first()
+    told = (
+        f"It failed: {event.data['reason']}."
+        if event and event.data.get("reason")
+        else "It failed."
+    )
     if last is not None and last.error:
-        told = f"{last.error.get('type', 'error')}: {last.error.get('message', '')}"
-        yield Reason("FAILED", f"Its last attempt failed with {told} Reopen or revise it.", link)
-    else:
-        yield Reason("FAILED", "It failed; a person decides: reopen or revise it.", link)
+        told = f"Its last attempt failed with {_error(last.error)}."
+    yield Reason("FAILED", f"{told} Reopen or revise it.", link)
     if task.spent_attempts >= task.max_attempts:
         yield Reason("ATTEMPTS_USED_UP", f"All {task.max_attempts} attempts are used up.", link)
 
 
-def _in_the_way(task: Any) -> Iterator[Reason]:
-    """What keeps workers of its queue from claiming it, as far as it could be claimed at all."""
-    if not _is_due(task):
-        return
-    queue = task.queue
-    link = f"/api/v1/queues/{queue.name}"
-    if queue.intake == Intake.STOPPED:
-        yield Reason("INTAKE_STOPPED", f"Intake of queue `{queue.name}` is stopped.", link)
-    if not task.capable:
-        told = f"No credential of pool `{queue.active_pool_id}`, the active one, may work in queue `{queue.name}`."
-        yield Reason("NO_CAPABLE_POOL", told, link)
-    if queue.rollout_stage == RolloutStage.SHADOW:
-        yield Reason("STAGE_FORBIDS", "The queue is in SHADOW: the legacy system decides.", link)
-    if queue.rollout_stage == RolloutStage.IDEMPOTENT_READS and task.replay != Replay.READ_ONLY:
-        yield Reason(
-            "STAGE_FORBIDS", f"The queue only offers READ_ONLY tasks; this is {task.replay}.", link
-        )
-    if task.serial_scope_id is not None and not task.serial_held:
-        yield from _serial_holder(task)
-
-
-def _serial_holder(task: Any) -> Iterator[Reason]:
-    held = Task.objects.filter(serial_scope_id=task.serial_scope_id, serial_held=True).exclude(
-        pk=task.pk
-    )
-    lapsed = Q(state=TaskState.CLAIMED, lease_expires_at__lte=_Clock())
-    holder = (
-        held.annotate(lapsed=ExpressionWrapper(lapsed, output_field=BooleanField()))
-        .annotate(token=F("serial_scope__token"))
-        .values_list("task_id", "node_id", "lapsed", "token")
-        .first()
-    )
-    if holder is None:
-        return
-    task_id, node_id, is_lapsed, token = holder
-    if is_lapsed:
-        yield Reason(
-            "SERIAL_LAPSED",
-            f"Node `{node_id}` had `{token}`; its lease ran out.",
-            _task_link(task_id),
-        )
-    else:
-        yield Reason(
-            "SERIAL_BUSY", f"Node `{node_id}` has `{token}`; one at a time.", _task_link(task_id)
-        )
-
-
-def _task_link(task_id: UUID) -> str:
-    return f"/api/v1/tasks/{task_id}"
-
-
-def _instant(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _error(error: dict[str, Any]) -> str:
+    return f"{error.get('type', 'an error')}: {error.get('message', '')}".rstrip(".: ")
 
 
 __all__ = ["MAX_NAMED", "Explanation", "Reason", "explain_task"]

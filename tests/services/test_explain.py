@@ -260,8 +260,19 @@ def test_a_failed_task_says_what_went_wrong(by: Worker) -> None:
     fail(a, by=by, retryable=False)
     fail(b, by=by, retryable=True)
     assert codes(a) == (False, ["FAILED"])
-    assert "Crash: disk full" in explain(a).reasons[0].detail
+    told = explain(a).reasons[0].detail
+    assert told == "Its last attempt failed with Crash: disk full. Reopen or revise it."
     assert codes(b) == (False, ["FAILED", "ATTEMPTS_USED_UP"])
+
+
+def test_a_task_whose_last_lease_ran_out_says_that_its_attempts_are_used_up(by: Worker) -> None:
+    run = world.submit(node("a", max_attempts=1))
+    world.claim_one(by=by)
+    world.lapse(world.task_id(run, "a"))
+    assert world.claim(by=by) == []
+    answer = explain(world.task_id(run, "a"))
+    assert [reason.code for reason in answer.reasons] == ["FAILED", "ATTEMPTS_USED_UP"]
+    assert answer.reasons[0].detail == "It failed: attempts used up. Reopen or revise it."
 
 
 def test_several_reasons_stand_together(by: Worker) -> None:

@@ -1,28 +1,42 @@
 """The tables of states.py, the triggers, the drawing and the enums say the same (contract 2, 16)."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
 
 from coordinator.states import (
+    APPROVAL_ARROWS,
     ATTEMPT_ARROWS,
     CANCELLABLE_TASK,
+    EFFECT_ARROWS,
     LIVE_ATTEMPT,
+    MAY_BE_OUT,
     RUN_ARROWS,
     SETTLED_TASK,
     TASK_ARROWS,
+    ApprovalState,
     AttemptState,
+    EffectState,
     RunState,
     TaskState,
 )
 
 DRAWING = Path(__file__).parents[2] / "docs" / "state-machines.md"
+MACHINES: dict[str, Mapping[Any, frozenset[Any]]] = {
+    "task": TASK_ARROWS,
+    "attempt": ATTEMPT_ARROWS,
+    "run": RUN_ARROWS,
+    "effectslot": EFFECT_ARROWS,
+    "approval": APPROVAL_ARROWS,
+}
+#: In the order in which they are drawn.
 TABLES: dict[str, set[tuple[str, str]]] = {
-    "task": {(str(old), str(new)) for old, states in TASK_ARROWS.items() for new in states},
-    "attempt": {(str(old), str(new)) for old, states in ATTEMPT_ARROWS.items() for new in states},
-    "run": {(str(old), str(new)) for old, states in RUN_ARROWS.items() for new in states},
+    machine: {(str(old), str(new)) for old, states in table.items() for new in states}
+    for machine, table in MACHINES.items()
 }
 
 
@@ -63,6 +77,8 @@ def test_every_state_has_its_row() -> None:
     assert set(TASK_ARROWS) == set(TaskState)
     assert set(ATTEMPT_ARROWS) == set(AttemptState)
     assert set(RUN_ARROWS) == set(RunState)
+    assert set(EFFECT_ARROWS) == set(EffectState)
+    assert set(APPROVAL_ARROWS) == set(ApprovalState)
 
 
 def test_what_is_final_has_no_way_out() -> None:
@@ -71,6 +87,11 @@ def test_what_is_final_has_no_way_out() -> None:
     ended = set(AttemptState) - LIVE_ATTEMPT - {AttemptState.EXPIRED}
     assert all(ATTEMPT_ARROWS[state] == frozenset() for state in ended)
     assert ATTEMPT_ARROWS[AttemptState.EXPIRED] == {AttemptState.FENCED}
+
+
+def test_what_may_be_out_is_never_written_off() -> None:
+    assert all(EffectState.VOID not in EFFECT_ARROWS[state] for state in MAY_BE_OUT)
+    assert EFFECT_ARROWS[EffectState.COMMITTED] == EFFECT_ARROWS[EffectState.VOID] == frozenset()
 
 
 def test_what_may_be_cancelled_has_the_arrow() -> None:
@@ -92,12 +113,14 @@ def test_every_state_is_reached_from_where_tasks_begin() -> None:
 def test_the_states_of_the_checks_are_those_of_the_enums() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
-            " WHERE conname IN ('task_state', 'attempt_state', 'run_state')"
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ANY(%s)",
+            [["task_state", "attempt_state", "run_state", "effect_state", "approval_state"]],
         )
         found = {name: set(re.findall(r"'(\w+)'", text)) for name, text in cursor.fetchall()}
     assert found == {
         "task_state": set(TaskState),
         "attempt_state": set(AttemptState),
         "run_state": set(RunState),
+        "effect_state": set(EffectState),
+        "approval_state": set(ApprovalState),
     }
