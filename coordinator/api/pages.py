@@ -68,7 +68,7 @@ def page_of(
     newest_first: bool = True,
 ) -> Page[R]:
     """One page of `rows` in the order of `key`, a unique column; `of` gets a row's key, `record` makes its answer."""
-    cursor = _decode(query.cursor) if query.cursor else None
+    cursor = _decode(query.cursor) if query.cursor is not None else None
     descending = newest_first != (cursor is not None and cursor.back)
     if cursor is not None:
         rows = rows.filter(

@@ -1,0 +1,193 @@
+"""C17 — one token for everything: each caller against each operation, as the written table says."""
+
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from coordinator.access import Operation
+from coordinator.api.schema import schema_bytes
+from tests.world import fingerprint
+
+from .callers import Api, Caller, attempt_path, commit_body, person, worker
+
+# W a worker with the scope `work`, S one with `submit`, U a viewer, V an approver, O an operator, A an administrator.
+TABLE = """
+read_me              W S U V O A
+list_queues          W S U V O A
+read_queue           W S U V O A
+create_queue         . . . . . A
+change_policy        . . . . . A
+set_intake           . . . . O A
+list_pools           . . U V O A
+create_pool          . . . . . A
+list_downstreams     . . U V O A
+register_downstream  . . . . . A
+change_downstream    . . . . . A
+list_credentials     . . . . . A
+create_credential    . . . . . A
+revoke_credential    . . . . . A
+submit_run           . S . . O A
+submit_task          . S . . O A
+list_runs            W S U V O A
+read_run             W S U V O A
+read_lineage         W S U V O A
+cancel_run           . . . . O A
+list_tasks           W S U V O A
+read_task            W S U V O A
+list_attempts        W S U V O A
+list_events          W S U V O A
+list_candidates      W S . V O A
+explain_task         W S U V O A
+cancel_task          . . . . O A
+revise_task          . . . . O A
+reopen_task          . . . . O A
+claim_tasks          W . . . . .
+claim_task           W . . . . .
+wait_for_work        W . . . . .
+renew_lease          W . . . . .
+renew_leases         W . . . . .
+stage_result         W . . . . .
+put_blob             W . . . . .
+read_blob            W S . V O A
+commit_result        W . . . . .
+commit_results       W . . . . .
+fail_attempt         W . . . . .
+release_attempt      W . . . . .
+read_memory          W S . V O A
+"""
+EVERYTHING = (
+    "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
+    "memorykey", "memoryfact", "event", "storedanswer",
+)  # fmt: skip
+
+
+def allowed(letter: str) -> dict[str, bool]:
+    rows = [line.split() for line in TABLE.strip().splitlines()]
+    return {name: letter in letters for name, *letters in rows}
+
+
+def requests() -> dict[str, tuple[str, str]]:
+    """Method and a path of each operation: queue `q`, and ids of nothing."""
+    told = {}
+    for path, methods in orjson.loads(schema_bytes())["paths"].items():
+        filled = path.removeprefix("/api/v1").replace("{queue}", "q")
+        while "{" in filled:
+            start, _, rest = filled.partition("{")
+            filled = start + str(uuid4()) + rest.partition("}")[2]
+        for method, spec in methods.items():
+            told[spec["operationId"]] = (method.upper(), filled)
+    return told
+
+
+def test_the_written_table_has_every_operation_once() -> None:
+    names = [line.split()[0] for line in TABLE.strip().splitlines()]
+    assert sorted(names) == sorted(operation.value for operation in Operation)
+
+
+@pytest.mark.parametrize("letter", list("WSUVOA"))
+def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> None:
+    callers = {
+        "U": api.viewer,
+        "V": api.approver,
+        "O": api.operator,
+        "A": api.admin,
+        "W": api.worker,
+    }
+    caller = callers.get(letter) or worker("submitter", scopes=("submit",))
+    before, wrong = fingerprint(*EVERYTHING), []
+    for name, (method, path) in requests().items():
+        reply = caller.send(method, path, {} if method in ("POST", "PATCH") else None, key="k" * 16)
+        refused = reply.status == 403 and reply.outcome == "FORBIDDEN"
+        assert reply.status < 500, (name, reply)
+        if refused == allowed(letter)[name] or reply.status == 401:
+            wrong.append((name, reply.status))
+    assert wrong == []
+    assert fingerprint(*EVERYTHING) == before
+
+
+def test_without_a_token_nothing_is_answered_but_401(api: Api) -> None:
+    for method, path in requests().values():
+        reply = api.nobody.send(
+            method, path, {} if method in ("POST", "PATCH") else None, key="k" * 16
+        )
+        assert (reply.status, reply.type) == (401, "unauthenticated")
+        assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_rival_with_the_true_fence_is_refused_and_the_lease_stays(api: Api) -> None:
+    claim = api.submitted_claim()
+    before = fingerprint()
+    fence = claim["fence"]
+    bodies = {
+        "renew": {"fence": fence, "owner": "w-1"},
+        "stage": {"fence": fence, "result": 1},
+        "commit": commit_body(claim),
+        "fail": {"fence": fence, "error": {"type": "E", "message": "m"}, "retryable": False},
+        "release": {"fence": fence},
+    }
+    for verb, body in bodies.items():
+        reply = api.rival.post(attempt_path(claim, verb), body)
+        assert (reply.status, reply.outcome) == (403, "FORBIDDEN"), verb
+        assert "current" not in reply.body
+    blob = api.rival.send(
+        "PUT", attempt_path(claim, "blobs/b"), raw=b"x", Claim_Fence=orjson.dumps(fence).decode()
+    )
+    assert (blob.status, blob.outcome) == (403, "FORBIDDEN")
+    assert fingerprint() == before
+    assert api.worker.post(attempt_path(claim, "commit"), commit_body(claim)).outcome == "COMMITTED"
+
+
+def test_a_worker_of_another_queue_claims_nothing_and_sees_nothing(api: Api) -> None:
+    tasks = api.submit()
+    before = fingerprint()
+    claims = {"scheduler_epoch": 1, "owner": "s"}
+    assert api.stranger.keyed("/queues/q/claims", claims).outcome == "FORBIDDEN"
+    by_id = api.stranger.keyed(
+        f"/tasks/{tasks['a']}/claims", {**claims, "expected_state_version": 1}
+    )
+    assert (by_id.status, by_id.outcome) == (404, "NOT_FOUND")
+    for path in ("", "/attempts", "/events", "/candidates", "/explain"):
+        assert api.stranger.get(f"/tasks/{tasks['a']}{path}").status == 404
+    assert api.stranger.get("/queues/q").status == 404
+    assert api.stranger.get("/queues/q/hint").outcome == "FORBIDDEN"
+    assert api.stranger.get("/tasks").body["results"] == []
+    assert api.stranger.get("/runs").body["results"] == []
+    assert [queue["name"] for queue in api.stranger.get("/queues").body["results"]] == ["q2"]
+    assert fingerprint() == before
+
+
+def test_who_submitted_a_task_lends_no_power_to_who_works_on_it(api: Api) -> None:
+    submitted = api.admin.keyed("/tasks", {"queue": "q", "kind": "step", "input": {}})
+    assert submitted.status == 201
+    path = f"/tasks/{submitted.body['task_id']}"
+    api.claim()
+    for refused in (
+        api.worker.post(f"{path}/cancel", {"reason": "mine"}),
+        api.worker.keyed(
+            f"{path}/revise", {"expected_state_version": 2, "input": 1, "reason": "r"}
+        ),
+        api.worker.keyed(
+            "/credentials", {"name": "n", "pool": "blue", "queues": ["q"], "scopes": ["work"]}
+        ),
+        api.worker.post("/queues/q/intake", {"intake": "STOPPED", "reason": "r"}),
+    ):
+        assert (refused.status, refused.outcome) == (403, "FORBIDDEN")
+
+
+def test_an_input_is_told_only_to_who_may_see_payloads(api: Api) -> None:
+    tasks = api.submit()
+    path = f"/tasks/{tasks['a']}"
+    assert api.operator.get(path).body["input"] == {"n": "a"}
+    assert api.worker.get(path).body["input"] == {"n": "a"}
+    assert "input" not in api.viewer.get(path).body
+    assert all("input" not in task for task in api.operator.get("/tasks").body["results"])
+
+
+def test_a_role_that_was_taken_away_is_gone_at_once(api: Api) -> None:
+    from django.contrib.auth.models import User
+
+    caller: Caller = person("operator")
+    assert caller.post("/queues/q/intake", {"intake": "OPEN", "reason": "check"}).status == 200
+    User.objects.get(username=caller.get("/me").body["name"]).groups.clear()
+    assert caller.get("/queues").outcome == "FORBIDDEN"
