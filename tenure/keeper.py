@@ -48,6 +48,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._schedules: dict[str, _Schedule] = {}
         self._stopped = False
+        self._troubled = False
         self._thread = threading.Thread(target=self._run, name="tenure-lease-keeper", daemon=True)
 
     def start(self) -> None:
@@ -118,13 +119,22 @@ class LeaseKeeper:
             )
         except TenureError as error:
             self._tally.count("renewals_unanswered", len(batch))
-            log.warning("%d leases not renewed: %s", len(batch), error)
+            self._trouble(len(batch), error)
             again = time.monotonic() + self._ttl * RECOVERY_PART * spread(0.5, 1.0)
             for item in batch:
                 item.due = again
             return
+        self._trouble(0, None)
         for item, result in zip(batch, results, strict=True):
             self._judge(item, result, sent_at)
+
+    def _trouble(self, leases: int, error: TenureError | None) -> None:
+        """One line when it begins and one when it is over, not one for each try."""
+        if error is not None and not self._troubled:
+            log.warning("%d leases not renewed, trying on: %s", leases, error)
+        elif error is None and self._troubled:
+            log.info("leases are renewed again")
+        self._troubled = error is not None
 
     def _judge(self, item: _Schedule, result: Item, sent_at: float) -> None:
         if result.get("outcome") == "RENEWED":
