@@ -9,18 +9,19 @@ from console.visible import pretty_json
 #: Longer texts are not compared line by line: both can be downloaded.
 MAX_LINES: Final = 3_000
 _CONTEXT: Final = 3
+PLUS, MINUS, GAP = "+", "\u2212", "\u22ef"
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """`sign` is "+" (only in the candidate), "−" (only canonical), "⋯" (lines left out) or empty."""
+    """`sign` is PLUS (only in the candidate), MINUS (only canonical), GAP (lines left out) or empty."""
 
     sign: str
     text: str
 
     @property
     def css(self) -> str:
-        return {"+": "added", "−": "removed", "⋯": "skip"}.get(self.sign, "")
+        return {PLUS: "added", MINUS: "removed", GAP: "skip"}.get(self.sign, "")
 
 
 def compare(canonical: str, candidate: str) -> tuple[DiffLine, ...] | None:
@@ -34,5 +35,5 @@ def compare(canonical: str, candidate: str) -> tuple[DiffLine, ...] | None:
 
 def _line(line: str) -> DiffLine:
     if line.startswith("@@"):
-        return DiffLine("⋯", line)
-    return DiffLine({"+": "+", "-": "−"}.get(line[:1], ""), line[1:])
+        return DiffLine(GAP, line)
+    return DiffLine({"+": PLUS, "-": MINUS}.get(line[:1], ""), line[1:])

@@ -18,6 +18,9 @@ from coordinator.states import Intake
 MIN_REASON_CHARS: Final = 10
 
 
+ZONES: Final = sorted(available_timezones())
+
+
 class Shown(forms.Form):
     """What the person saw, bound to the decision; it comes back with it."""
 
@@ -71,7 +74,7 @@ class IntakeDecision(Reason):
 class Profile(forms.Form):
     theme = forms.ChoiceField(choices=[(word, word) for word in THEMES])
     zone = forms.ChoiceField(
-        choices=lambda: [(name, name) for name in sorted(available_timezones())],
+        choices=[(name, name) for name in ZONES],
         error_messages={
             "invalid_choice": gettext_lazy("There is no such time zone. Take one of the list.")
         },

@@ -5,6 +5,7 @@ crossings. Siblings that differ in nothing but their input are folded into one b
 FOLD_ABOVE nodes everything of one kind and layer is. Nothing is left out of the numbers.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Final
 
 from coordinator.selectors.runs import Graph, GraphNode
 from coordinator.states import TaskState
-import itertools
 
 FOLD_ABOVE: Final = 200
 FOLD_SIBLINGS: Final = 6  # so many alike are one box

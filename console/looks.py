@@ -82,7 +82,7 @@ class Share(NamedTuple):
 
     state: str
     fill: str
-    count: int
+    number: int
     x: int
     width: int
 

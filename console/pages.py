@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -32,23 +32,22 @@ class Live:
     every_seconds: int
 
 
-P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+View = TypeVar("View", bound=Callable[..., HttpResponse])
 
 
 def page(
     *, needs: str = "view", methods: tuple[str, ...] = ("GET", "HEAD")
-) -> Callable[[View[P]], View[P]]:
+) -> Callable[[View], View]:
     """For signed-in people with a permission; others are asked to sign in, or told who may."""
 
-    def decorate(view: View[P]) -> View[P]:
+    def decorate(view: View) -> View:
         @wraps(view)
-        def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             response = _refusal(request, needs, methods) or view(request, *args, **kwargs)
             response.headers.setdefault("Cache-Control", "no-store")
             return response
 
-        return answer
+        return cast(View, answer)
 
     return decorate
 

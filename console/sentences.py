@@ -155,7 +155,8 @@ def _claimed(case: Case) -> tuple[SafeString, SafeString]:
             )
         return why, format_html(
             _(
-                "The next claim takes it over under generation {next}. Until then a commit of generation {generation} counts: the fence decides, not the clock."
+                "The next claim takes it over under generation {next}. Until then a commit of generation"
+                " {generation} counts: the fence decides, not the clock."
             ),
             next=task.claim_generation + 1,
             generation=task.claim_generation,
@@ -168,7 +169,8 @@ def _claimed(case: Case) -> tuple[SafeString, SafeString]:
     )
     then = format_html(
         _(
-            "Unless it is renewed or committed by then, the next claim takes it over under generation {next}, and {owner} is refused from there on."
+            "Unless it is renewed or committed by then, the next claim takes it over under generation {next},"
+            " and {owner} is refused from there on."
         ),
         next=task.claim_generation + 1,
         owner=_code(task.owner),

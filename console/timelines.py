@@ -4,6 +4,7 @@ Only places and words are decided here; the template draws them. Long idle stret
 drawn short, with a break in the axis. Coordinates are whole pixels of the view box.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,7 +12,6 @@ from typing import Final
 
 from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
 from coordinator.states import LIVE_ATTEMPT, AttemptState
-import itertools
 
 WIDTH: Final = 980
 LEFT, RIGHT, TOP, LANE = 168, 850, 34, 40  # right of RIGHT is room for words
@@ -185,7 +185,12 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
     lanes, above = [], None
     for index, attempt in enumerate(shown):
         lane = _lane(
-            attempt, marks.get(attempt.attempt_id, ()), axis, now, TOP + index * LANE, above
+            attempt,
+            marks.get(attempt.attempt_id, ()),
+            axis,
+            now=now,
+            y=TOP + index * LANE,
+            above=above,
         )
         lanes.append(lane)
         above = attempt
@@ -223,6 +228,7 @@ def _lane(
     attempt: AttemptHistory,
     marks: Iterable[Mark],
     axis: _Axis,
+    *,
     now: datetime,
     y: int,
     above: AttemptHistory | None,

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
-from console.forms import Profile
+from console.forms import ZONES, Profile
 from console.pages import page, show
 from console.preferences import THEMES, Preferences, read_preferences, write_preferences
 
@@ -36,7 +36,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 def locked_out(
     request: HttpRequest,
-    original: HttpResponse | None = None,
+    original: HttpResponse | None = None,  # noqa: ARG001
     credentials: object = None,  # noqa: ARG001
 ) -> HttpResponse:
     """What a locked name is answered with, wherever it tried to sign in."""
@@ -48,7 +48,8 @@ def _fault(*, locked: bool) -> str:
     if locked:
         minutes = round(settings.AXES_COOLOFF_TIME * 60)
         return _(
-            "Too many failed attempts: this name is locked from here for %(n)d minutes. An administrator can unlock it sooner."
+            "Too many failed attempts: this name is locked from here for %(n)d minutes."
+            " An administrator can unlock it sooner."
         ) % {"n": minutes}
     return _("The name or the password is wrong.")
 
@@ -68,8 +69,8 @@ def profile(request: HttpRequest) -> HttpResponse:
             "form": form,
             "languages": settings.LANGUAGES,
             "language": get_language(),
-            "zones": form.fields["zone"].choices,
-        }  # type: ignore[attr-defined]
+            "zones": ZONES,
+        }
         return show(request, "console/profile.html", context, status=422 if form.is_bound else 200)
     told = form.cleaned_data
     response = redirect("console:profile")

@@ -15,7 +15,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 def failed(request: HttpRequest) -> HttpResponse:
     """Touches neither the database nor the session: either may be what failed."""
     context = {"code": 500, "request_id": getattr(request, "request_id", "")}
-    return render(None, "console/errors/plain.html", context, status=500)  # type: ignore[arg-type]
+    return render(None, "console/errors/plain.html", context, status=500)
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001

@@ -15,7 +15,7 @@ from coordinator.selectors.console_counts import capped_counts
 #: The live counts look at no more unfinished tasks than this; beyond it they are "at least".
 OPEN_TASKS_CAP: Final = 50_000
 REFUSALS_LOOKED_AT: Final = 400
-SHOWN: Final = 10
+SHOWN: Final = 8
 #: A task that lost its lease or failed so often is worth a look before its attempts are used up.
 OFTEN: Final = 3
 ALARM_AGE: Final = timedelta(hours=24)

@@ -1,7 +1,7 @@
 """Runs as the console lists them: keyset pages, with progress."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -97,8 +97,10 @@ def _with_states(rows: Sequence[tuple[Any, ...]]) -> tuple[RunListRow, ...]:
         )
         for run, state, count in counted:
             open_tasks.setdefault(run, {})[state] = count
+    listed = [RunListRow(*row) for row in rows]
     return tuple(
-        RunListRow(*row, states=_all_states(row[5], open_tasks.get(row[0], {}))) for row in rows
+        replace(run, states=_all_states(run.node_count, open_tasks.get(run.id, {})))
+        for run in listed
     )
 
 

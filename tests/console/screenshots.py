@@ -36,7 +36,9 @@ def main() -> None:
         "--chosen", action="store_true", help="only those that the documentation shows"
     )
     parser.add_argument("--width", type=int, action="append", help="instead of 320, 768 and 1440")
-    parser.add_argument("--scheme", choices=("light", "dark"), action="append", help="instead of both")
+    parser.add_argument(
+        "--scheme", choices=("light", "dark"), action="append", help="instead of both"
+    )
     parser.add_argument("--language", default="en", help="what the browser asks for: en or zh")
     wanted = parser.parse_args()
     plugin.pytest_load_initial_conftests()
@@ -139,7 +141,9 @@ def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[s
                         context.add_cookies([cookie])
                     page.goto(path)
                     page.wait_for_function("document.fonts.status === 'loaded'")
-                    page.screenshot(path=wanted.folder / f"{name}-{width}-{scheme}.png", full_page=True)
+                    page.screenshot(
+                        path=wanted.folder / f"{name}-{width}-{scheme}.png", full_page=True
+                    )
                 context.close()
         browser.close()
 
