@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 from coordinator.outcomes import FieldError
 from coordinator.states import Guarantee, Replay, TaskState
 
+from .cycles import find_cycle
 from .texts import MAX_INPUT_BYTES, canonical_text, check_text
 
 MAX_NODES: Final = 10_000
@@ -227,42 +228,11 @@ def _doubles(i: int, names: Sequence[str]) -> Iterable[FieldError]:
 
 
 def _cycle(planned: Sequence[Planned]) -> list[FieldError]:
-    """Names one cycle, if there is any (Kahn's algorithm, then a walk among the nodes that it left over)."""
-    waits = {node.spec.node_id: node.dependency_count for node in planned}
-    children: dict[str, list[str]] = {}
-    for node in planned:
-        for name in node.spec.depends_on:
-            children.setdefault(name, []).append(node.spec.node_id)
-    free = [name for name, count in waits.items() if count == 0]
-    while free:
-        name = free.pop()
-        del waits[name]
-        for child in children.get(name, ()):
-            waits[child] -= 1
-            if waits[child] == 0:
-                free.append(child)
-    if not waits:
+    names = [node.spec.node_id for node in planned]
+    cycle = find_cycle({node.spec.node_id: node.spec.depends_on for node in planned})
+    if not cycle:
         return []
-    parents = {node.spec.node_id: node.spec.depends_on for node in planned}
-    index = {node.spec.node_id: i for i, node in enumerate(planned)}
-    cycle = _walk(parents, waits)
-    named = " → ".join(cycle[:_NODES_OF_A_CYCLE_NAMED]) + (
-        f" → … ({len(cycle)} nodes)" if len(cycle) > _NODES_OF_A_CYCLE_NAMED else f" → {cycle[0]}"
-    )
-    return [
-        FieldError(
-            f"/nodes/{index[cycle[0]]}/depends_on",
-            f"A cycle: {named}. No node of it could ever start.",
-        )
-    ]
-
-
-def _walk(parents: Mapping[str, Sequence[str]], left: Mapping[str, int]) -> list[str]:
-    """A cycle in the order of work. Each node left over waits for another one left over, so a walk up returns."""
-    path: dict[str, None] = {}
-    name = next(iter(left))
-    while name not in path:
-        path[name] = None
-        name = next(parent for parent in parents[name] if parent in left)
-    names = list(path)
-    return names[names.index(name) :][::-1]
+    shown, length = cycle[:_NODES_OF_A_CYCLE_NAMED], len(cycle)
+    end = cycle[0] if length == len(shown) else f"… ({length} nodes)"
+    told = f"A cycle: {' → '.join([*shown, end])}. No node of it could ever start."
+    return [FieldError(f"/nodes/{names.index(cycle[0])}/depends_on", told)]

@@ -101,3 +101,13 @@ def settle_gated(run_ids: Sequence[int], *, actor: Actor, at: datetime) -> dict[
         ]
         run_round(record(facts, actor=actor, at=at))
     return {run_id: state for run_id, _, state in rows}
+
+
+def reactivate(run_id: int) -> Statement:
+    """Reopening and revising make a settled run ACTIVE again; they hold its gate alone (contract 6)."""
+    return Statement(_REACTIVATE, (run_id,))
+
+
+_REACTIVATE: Final = """
+UPDATE coordinator_run SET state = 'ACTIVE', finished_at = NULL WHERE id = %s AND state <> 'ACTIVE'
+"""
