@@ -21,7 +21,7 @@ from .events import EventKind, Fact, record
 from .graphs import Guaranteed, NodeSpec, Plan, make_plan
 from .run_rows import Lane, write_edges, write_run, write_scopes, write_tasks
 from .settlements import settle_active_runs, settle_runs
-from .texts import MAX_METADATA_BYTES, canonical_text, check_text
+from .texts import MAX_METADATA_BYTES, canonical_text, check_text, is_storable
 from .transactions import in_transaction
 
 __all__ = [
@@ -94,10 +94,10 @@ def _look(
     *, queue: str, nodes: Sequence[NodeSpec], request: RequestKey | None
 ) -> _Seen | Submitted | Refusal:
     """What planning needs to know, read first: a plan of 10,000 nodes is not made while a gate is held."""
-    wanted = sorted({downstream for node in nodes for downstream in node.slots.values()})
+    wanted = {name for node in nodes for name in node.slots.values() if is_storable(name)}
     queues, registry, found = run_round(
-        Statement("SELECT 1 FROM coordinator_queue WHERE name = %s", (queue,)),
-        Statement(_REGISTRY, (wanted,)),
+        Statement(_QUEUE, (queue if is_storable(queue) else "",)),
+        Statement(_REGISTRY, (sorted(wanted),)),
         answers.look_up(request) if request else _NOTHING,
     )
     before = _answered(request, found)
@@ -167,6 +167,7 @@ _LANE: Final = (
     "SELECT id, max_attempts, nextval(pg_get_serial_sequence('coordinator_run', 'id'))::int"
     " FROM coordinator_queue WHERE name = %s"
 )
+_QUEUE: Final = "SELECT 1 FROM coordinator_queue WHERE name = %s"
 _NOTHING: Final = Statement("SELECT 1 WHERE false")
 _REGISTRY: Final = (
     "SELECT name, guarantee, refuses_late FROM coordinator_downstream WHERE name = ANY(%s::text[])"

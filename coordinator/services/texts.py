@@ -19,9 +19,16 @@ def check_text(
         return [
             FieldError(pointer, f"It has {len(text)} characters; {least} to {most} are allowed.")
         ]
-    if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if not is_storable(text):
         return [FieldError(pointer, "It has a NUL character or half a surrogate pair; remove it.")]
     return []
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL can hold it, or be asked for it: no NUL, no lone surrogate."""
+    if text.isascii():
+        return "\x00" not in text
+    return not any(char == "\x00" or "\ud800" <= char <= "\udfff" for char in text)
 
 
 def check_reason(reason: str) -> list[FieldError]:

@@ -222,6 +222,27 @@ def test_every_fault_is_told_at_once() -> None:
     assert "neither be asked nor dedupe" in faults["/nodes/3/slots/t"], "it says why"
 
 
+@pytest.mark.parametrize("bad", ["a\x00b", "\ud800"])
+def test_names_that_no_text_column_can_hold_are_refused_wherever_they_stand(bad: str) -> None:
+    faults = refused(
+        node(bad, input=1),
+        node("b", bad, kind=bad, input=1),
+        node("c", slots={"s": bad, bad: "d"}, input=1),
+        node("d", serial_key=bad, input=1),
+        queue=bad,
+        name=bad,
+    )
+    assert {pointer.replace(bad, "BAD") for pointer in faults} == {
+        "/queue",
+        "/name",
+        "/nodes/0/node_id",
+        "/nodes/1/kind",
+        "/nodes/2/slots/s",
+        "/nodes/2/slots/BAD",
+        "/nodes/3/serial_key",
+    }
+
+
 def test_a_cycle_is_named_in_the_order_of_work() -> None:
     faults = refused(
         node("start"), node("a", "start", "c"), node("b", "a"), node("c", "b"), node("end", "c")
