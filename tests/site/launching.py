@@ -45,7 +45,10 @@ def free_port() -> int:
 class Up:
     """One running `up`."""
 
-    def __init__(self, state: Path, *words: str, port: int | None = None, **extra: str) -> None:
+    def __init__(
+        self, state: Path, *, port: int | None = None, demo: Path | None = None, **extra: str
+    ) -> None:
+        """`demo`: the folder that the example fleet reviews; None leaves the fleet out."""
         self.state = state
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -53,10 +56,10 @@ class Up:
         self.process = subprocess.Popen(
             [
                 sys.executable, "manage.py", "up",
-                "--state", str(state), "--port", str(self.port), "--no-demo", *words,
+                "--state", str(state), "--port", str(self.port), *([] if demo else ["--no-demo"]),
             ],
             cwd=CHECKOUT,
-            env=environment(**extra),
+            env=environment(TENURE_DEMO_FOLDER=str(demo or ""), **extra),
             stdin=subprocess.DEVNULL,
             stdout=self._told,
             stderr=subprocess.STDOUT,
@@ -75,7 +78,7 @@ class Up:
         return self.process.poll() is not None
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """The exit code."""
+        """The exit code. A second call changes nothing."""
         if not self.has_ended():
             self.process.send_signal(number)
         code = self.process.wait(60)

@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
@@ -18,8 +20,24 @@ from tests.site.waiting import until
 SIGN_IN = re.compile(r"is running at (\S+) - sign in as (\S+) with the password (\S+)")
 
 
+Launch = Callable[..., Up]
+
 # One process of the test run keeps the shared `up`.
 pytestmark = pytest.mark.xdist_group("up")
+
+
+@pytest.fixture
+def launch() -> Iterator[Launch]:
+    """`Up`, waited for until it runs unless told otherwise; none outlives its test."""
+    launched: list[Up] = []
+
+    def start(state: Path, *, wait: bool = True, **options: Any) -> Up:
+        launched.append(Up(state, **options))
+        return launched[-1].until_running() if wait else launched[-1]
+
+    yield start
+    for one in launched:
+        one.stop(signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +91,9 @@ def test_it_says_where_it_runs_and_how_to_sign_in_and_that_is_true(up: Up) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_all_that_it_started_and_goes_on_with_the_same_data(
-    state: Path, number: signal.Signals
+    state: Path, number: signal.Signals, launch: Launch
 ) -> None:
-    first = Up(state / "var").until_running()
+    first = launch(state / "var")
     assert {"granian", "worker", "beat", "postgres"} <= {
         word
         for words in first.processes().values()
@@ -85,14 +103,14 @@ def test_it_stops_all_that_it_started_and_goes_on_with_the_same_data(
     assert first.stop(number) == 0
     assert first.processes() == {}
     assert first.told().strip().endswith("Stopped.")
-    again = Up(state / "var", port=first.port).until_running()
+    again = launch(state / "var", port=first.port)
     assert SIGN_IN.search(again.told()) is not None
     assert again.told().splitlines()[0] == first.told().splitlines()[0]
     assert again.stop() == 0
 
 
-def test_a_signal_while_it_is_still_starting_leaves_nothing(state: Path) -> None:
-    starting = Up(state / "var")
+def test_a_signal_while_it_is_still_starting_leaves_nothing(state: Path, launch: Launch) -> None:
+    starting = launch(state / "var", wait=False)
     until(
         lambda: any("postgres -D" in words for words in starting.processes().values()),
         "the database",
@@ -101,10 +119,12 @@ def test_a_signal_while_it_is_still_starting_leaves_nothing(state: Path) -> None
     assert starting.processes() == {}
 
 
-def test_killed_outright_it_takes_its_children_along_and_the_next_one_starts(state: Path) -> None:
-    first = Up(state / "var").until_running()
+def test_killed_outright_it_takes_its_children_along_and_the_next_one_starts(
+    state: Path, launch: Launch
+) -> None:
+    first = launch(state / "var")
     first.stop(signal.SIGKILL)
-    again = Up(state / "var", port=first.port).until_running()
+    again = launch(state / "var", port=first.port)
     assert answers(again.url)
     assert sum("manage.py up" in words for words in again.processes().values()) == 1
     assert again.stop() == 0
@@ -138,8 +158,8 @@ def test_a_second_one_on_the_same_state_folder_is_refused(up: Up) -> None:
     assert answers(up.url)
 
 
-def test_two_state_folders_run_side_by_side(up: Up, state: Path) -> None:
-    other = Up(state / "other").until_running()
+def test_two_state_folders_run_side_by_side(up: Up, state: Path, launch: Launch) -> None:
+    other = launch(state / "other")
     assert answers(up.url)
     assert answers(other.url)
     assert other.stop() == 0
@@ -197,12 +217,12 @@ def test_a_password_in_a_wrong_database_url_is_not_shown(state: Path) -> None:
     assert "tell-nobody" not in refused.stdout + refused.stderr
 
 
-def test_it_works_on_a_database_that_is_already_there(up: Up, state: Path) -> None:
+def test_it_works_on_a_database_that_is_already_there(up: Up, state: Path, launch: Launch) -> None:
     database = (up.state / "database_url").read_text().strip()
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("CREATE DATABASE elsewhere")
     outside = database.rsplit("/", 1)[0] + "/elsewhere"
-    guest = Up(state / "guest", DATABASE_URL=outside).until_running()
+    guest = launch(state / "guest", DATABASE_URL=outside)
     assert answers(guest.url)
     assert guest.stop() == 0
     assert not (state / "guest" / "postgres").exists()
@@ -224,3 +244,32 @@ def test_the_sweeps_of_each_second_arrive_and_are_worked_off(up: Up) -> None:
         until(lambda: number("SELECT count(*) FROM pgmq.q_tenure") == 0, "the worker to take them")
     log = (up.state / "logs" / "worker.log").read_text()
     assert "Traceback" not in log, log
+
+
+@pytest.fixture
+def files(state: Path) -> Path:
+    """Something real to review, and enough of it that the story of the frozen worker is told."""
+    folder = state / "files"
+    shutil.copytree(Path(__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_the_fleet_works_freezes_one_of_its_own_and_all_of_it_is_stopped(
+    state: Path, files: Path, launch: Launch
+) -> None:
+    shown = launch(state / "var", demo=files)
+    until(lambda: "FENCED" in shown.told(), "the frozen worker's commit to be refused")
+    assert "takes" in shown.told()
+    assert any("examples.review" in words for words in shown.processes().values())
+    assert shown.stop() == 0
+    assert shown.processes() == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_frozen_worker_is_not_left_behind(
+    state: Path, files: Path, number: signal.Signals, launch: Launch
+) -> None:
+    shown = launch(state / "var", demo=files)
+    until(lambda: "is frozen" in shown.told(), "a worker to be frozen")
+    shown.stop(number)
+    until(lambda: shown.processes() == {}, "everything to be gone")

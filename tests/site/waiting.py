@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0  # for a machine that has other things to do
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
