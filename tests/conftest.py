@@ -54,3 +54,14 @@ def _truncate_instead_of_flush() -> Iterator[None]:
     TransactionTestCase._fixture_teardown = _fixture_teardown  # type: ignore[attr-defined]
     yield
     TransactionTestCase._fixture_teardown = original  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Ends the listener that a waiting hint has started: its connection would keep the database from being dropped."""
+    yield
+    from coordinator.services import hints
+
+    pytest.MonkeyPatch().setattr(hints._Listener, "idle_seconds", 0.0)
+    if hints._listener._thread is not None:
+        hints._listener._thread.join(10)
