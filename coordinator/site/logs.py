@@ -51,6 +51,7 @@ def logging_settings(*, as_json: bool, level: str) -> dict[str, Any]:
             "console": {"level": level},
             "django": {"level": "WARNING", "propagate": True, "handlers": []},
             "django.request": {"level": "ERROR"},  # refusals are answers, not incidents
+            "psycopg.pool": {"level": "ERROR"},  # whoever waited in vain for a connection says so
             "celery": {"level": "WARNING"},
         },
     }

@@ -8,7 +8,7 @@ from coordinator.api.views.meta import unknown_route
 
 urlpatterns = [
     path("api/v1/", include("coordinator.api.urls")),
-    re_path("^api(/|$)", unknown_route),
+    re_path("^api(?:/|$)", unknown_route),
     path("healthz", healthz),
     path("readyz", readyz),
     path("admin/", admin.site.urls),
