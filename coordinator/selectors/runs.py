@@ -13,6 +13,8 @@ from django.db.models import QuerySet
 from coordinator.models import Dependency, Run, Task
 from coordinator.states import TaskState
 
+from .tasks import queue_number
+
 #: Counting stops here, for each run; a run has at most 10,000 nodes.
 MAX_COUNTED: Final = 10_000
 
@@ -67,7 +69,11 @@ class Graph:
 def list_runs(filters: RunFilters) -> QuerySet[Run]:
     """Newest first; page by `id__lt`."""
     runs = Run.objects.select_related("queue")
-    wanted = {"queue__name": filters.queue, "state": filters.state, "name": filters.name}
+    wanted = {
+        "queue_id": queue_number(filters.queue),
+        "state": filters.state,
+        "name": filters.name,
+    }
     runs = runs.filter(**{column: value for column, value in wanted.items() if value is not None})
     if filters.queues is not None:
         runs = runs.filter(queue__name__in=list(filters.queues))

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
-from coordinator.models import Attempt, Task
+from coordinator.models import Attempt, Queue, Run, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,22 @@ class AttemptRecord:
     usage: UsageRecord
 
 
+def queue_number(name: str | None) -> Subquery | None:
+    """A queue's id as a value that the planner looks up once, so that its index in page order serves."""
+    return None if name is None else Subquery(Queue.objects.filter(name=name).values("id")[:1])
+
+
+def run_number(run_id: UUID | None) -> Subquery | None:
+    return None if run_id is None else Subquery(Run.objects.filter(run_id=run_id).values("id")[:1])
+
+
 def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
     """Newest first; page by `task_id__lt`. Its queue and run come with it, its input does not."""
     tasks = Task.objects.select_related("run", "queue").defer("input", "run__metadata")
     wanted = {
-        "queue__name": filters.queue,
+        "queue_id": queue_number(filters.queue),
         "state": filters.state,
-        "run__run_id": filters.run_id,
+        "run_id": run_number(filters.run_id),
         "kind": filters.kind,
         "owner": filters.owner,
         "node_id": filters.node_id,
