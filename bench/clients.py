@@ -1,0 +1,117 @@
+"""Clients of the API, each a process of its own: they claim, commit, and count.
+
+The standard library's HTTP client on one kept connection: what is measured is the server.
+"""
+
+import http.client
+import json
+import multiprocessing
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.place import QUEUE, Target
+
+
+class Api:
+    """One kept connection."""
+
+    def __init__(self, target: Target) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=60)
+        self.headers = {
+            "Authorization": f"Bearer {target.token}",
+            "Content-Type": "application/json",
+            "X-Claim-Contract": "claim.v1",
+        }
+
+    def post(self, path: str, body: Any, *, keyed: bool = False) -> Any:
+        headers = self.headers | ({"Idempotency-Key": uuid.uuid4().hex} if keyed else {})
+        self.connection.request("POST", f"/api/v1{path}", json.dumps(body), headers)
+        response = self.connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status >= 400:
+            raise RuntimeError(f"{path}: {response.status} {answer}")
+        return answer
+
+    def claim(self, owner: str, limit: int) -> list[dict[str, Any]]:
+        body = {"scheduler_epoch": 1, "owner": owner, "limit": limit}
+        claims: list[dict[str, Any]] = self.post(f"/queues/{QUEUE}/claims", body, keyed=True)[
+            "claims"
+        ]
+        return claims
+
+    def commit(self, claims: list[dict[str, Any]], *, single: bool) -> int:
+        items = [
+            {"fence": claim["fence"], "input_digest": claim["input_digest"], "result": {"ok": True}}
+            for claim in claims
+        ]
+        if single:
+            answers = [
+                self.post(f"/attempts/{item['fence']['attempt_id']}/commit", item) for item in items
+            ]
+        else:
+            answers = self.post(f"/queues/{QUEUE}/commits", {"commits": items})["results"]
+        return sum(answer["outcome"] == "COMMITTED" for answer in answers)
+
+
+def submit(target: Target, *, nodes: int, per_run: int = 1_000) -> float:
+    """Submit so many nodes; nodes per second."""
+    api = Api(target)
+    begin = time.perf_counter()
+    for first in range(0, nodes, per_run):
+        size = min(per_run, nodes - first)
+        run = [{"node_id": f"n{i}", "kind": "noop", "input": {"n": i}} for i in range(size)]
+        api.post("/runs", {"queue": QUEUE, "name": "bench", "nodes": run}, keyed=True)
+    return nodes / (time.perf_counter() - begin)
+
+
+@dataclass
+class Count:
+    committed: int = 0
+    seconds: float = 0.0
+    claim_ms: list[float] = field(default_factory=list)
+    commit_ms: list[float] = field(default_factory=list)
+
+
+def _work(
+    target: Target, batch: int, seconds: float, results: "multiprocessing.Queue[Count]"
+) -> None:
+    api, count, owner = Api(target), Count(), f"bench-{uuid.uuid4().hex[:8]}"
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        at = time.perf_counter()
+        claims = api.claim(owner, batch)
+        count.claim_ms.append((time.perf_counter() - at) * 1000)
+        if not claims:
+            break
+        at = time.perf_counter()
+        count.committed += api.commit(claims, single=batch == 1)
+        count.commit_ms.append((time.perf_counter() - at) * 1000)
+    count.seconds = time.perf_counter() - begin
+    results.put(count)
+
+
+def cycles(target: Target, *, batch: int, processes: int, seconds: float) -> Count:
+    """Claim and commit for so long in so many processes; `committed` is per second of the whole."""
+    results: multiprocessing.Queue[Count] = multiprocessing.Queue()
+    workers = [
+        multiprocessing.Process(target=_work, args=(target, batch, seconds, results))
+        for _ in range(processes)
+    ]
+    for worker in workers:
+        worker.start()
+    counts = [results.get(timeout=seconds + 60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    return Count(
+        committed=sum(count.committed for count in counts),
+        seconds=max(count.seconds for count in counts),
+        claim_ms=sorted(each for count in counts for each in count.claim_ms),
+        commit_ms=sorted(each for count in counts for each in count.commit_ms),
+    )
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Of sorted values."""
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
