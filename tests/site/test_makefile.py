@@ -24,7 +24,8 @@ def make(folder: Path, *words: str, programs: dict[str, str]) -> subprocess.Comp
         if found:
             (tools / name).symlink_to(found)
     for name, script in programs.items():
-        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        with (tools / name).open("x") as file:  # "x" follows no link
+            file.write(f"#!/bin/sh\n{script}\n")
         (tools / name).chmod(0o755)
     make_program = shutil.which("make")
     assert make_program is not None
