@@ -4,10 +4,15 @@ SwaggerUIBundle({
   url: place.dataset.schema,
   domNode: place,
   deepLinking: true,
-  docExpansion: "none",
+  docExpansion: "list",
   defaultModelsExpandDepth: 0,
   persistAuthorization: false,
   validatorUrl: null,
+  // For people who are signed in; a bearer token, if one is given, needs none of it.
+  requestInterceptor: (request) => {
+    request.headers["X-CSRFToken"] = place.dataset.csrf;
+    return request;
+  },
   presets: [SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",
 });
