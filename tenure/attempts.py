@@ -37,11 +37,10 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Granted:
-    """The answer to a claim. `superseded` grants were ours and are over by the time of a repeat."""
+class _Grants:
+    """The answer to a claim. A repeat lists what is over by then under `superseded`; nobody misses that here."""
 
-    scheduler_epoch: int
-    claims: tuple[Claim, ...]
+    claims: tuple[Grant, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +65,11 @@ class AttemptCalls:
         call = Call(method="GET", path=self._lane, repeat=Repeat.BY_NATURE)
         return decode(Queue, self._transport.send(call, retry=ONCE).body)
 
-    def claim(self, request: ClaimRequest) -> Granted:
+    def claim(self, request: ClaimRequest) -> Sequence[Claim]:
         """Ask for work. Sent once here: the worker keeps an unanswered request and sends it again as it was."""
         answer = self._post(f"{self._lane}/claims", request.content, key=request.key, retry=ONCE)
-        body = _object(answer)
-        claims = tuple(
-            Claim(decode(Grant, item), sent_at=answer.sent_at, calls=self)
-            for item in body.get("claims", ())
-        )
-        return Granted(scheduler_epoch=int(body["scheduler_epoch"]), claims=claims)
+        grants = decode(_Grants, answer.body).claims
+        return tuple(Claim(grant, sent_at=answer.sent_at, calls=self) for grant in grants)
 
     def claim_request(
         self, *, key: str, epoch: int, limit: int, kinds: Sequence[str]
@@ -99,8 +94,7 @@ class AttemptCalls:
             repeat=Repeat.BY_NATURE,
         )
         answer = self._transport.send(call, retry=ONCE, timeout_seconds=wait_seconds + 10.0)
-        body = answer.body if isinstance(answer.body, Mapping) else {}
-        return decode(Hint, body)
+        return decode(Hint, answer.body)
 
     def renew(
         self, claims: Sequence[Claim], *, timeout_seconds: float
@@ -278,7 +272,9 @@ def _object(answer: Answer) -> Mapping[str, Any]:
 
 
 def _results(answer: Answer, count: int) -> Sequence[Item]:
-    results: Sequence[Item] = _object(answer).get("results", ())
+    results = _object(answer).get("results")
+    if not isinstance(results, list) or not all(isinstance(item, Mapping) for item in results):
+        raise UnexpectedAnswer("the answer to a batch has no list of results")
     if len(results) != count:
         raise UnexpectedAnswer(f"{count} items were sent and {len(results)} answered")
     return results

@@ -111,13 +111,13 @@ class Claiming:
         )
         self._unanswered = request
         try:
-            granted = self._calls.claim(request)
+            claims = self._calls.claim(request)
         except Problem as problem:
             if not isinstance(problem, ServerFault):
                 self._unanswered = None
             raise
         self._unanswered = None
-        return granted.claims
+        return claims
 
     def _yes(self, claims: Sequence[Claim], free: int) -> None:
         self._trouble.reset()

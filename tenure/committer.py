@@ -32,6 +32,8 @@ log = logging.getLogger("tenure")
 
 #: Room for `{"commits":[…]}` around the items of a body that may have 1 MiB.
 LARGEST_BODY_BYTES = LARGEST_INLINE_BYTES + 100_000
+#: Faults of the result itself: no other attempt of this handler would fare better.
+_UNMENDABLE = frozenset({400, 413, 422, 428})
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,14 @@ class Committer:
             if first is None:
                 return
             batch, held_back, last = self._gather(first)
-            self._commit(batch)
+            try:
+                self._commit(batch)
+            except Exception:
+                # Whatever it was: a committer that is gone would hold every claim for ever.
+                log.exception("the committer stumbled; %d leases will lapse", len(batch))
+                for ready in batch:
+                    self._settler.over(ready.claim)
             if last:
-                if held_back is not None:
-                    self._commit([held_back])
                 return
 
     def _gather(self, first: Ready) -> tuple[list[Ready], Ready | None, bool]:
@@ -127,18 +133,20 @@ class Committer:
         self._tally.refused(
             "commit", ready.claim, problem, problem.outcome or f"HTTP_{problem.status}"
         )
-        self._settler.fail(ready.claim, error=error_from(problem), retryable=False)
+        if problem.status in _UNMENDABLE:
+            self._settler.fail(ready.claim, error=error_from(problem), retryable=False)
+        else:
+            # The coordinator's own fault, or a token that ended: nothing is known of the result's worth.
+            self._settler.untold("commit", ready.claim, problem)
 
     def _judge(self, claim: Claim, result: Item) -> None:
         """Exactly one of four outcomes, or a precondition after which the attempt is still current (contract 3)."""
         if result.get("outcome") == "COMMITTED":
             self._tally.count("commits_replayed", int(bool(result.get("replayed"))))
             released = list(result.get("released") or ())
+            commit_id = result.get("result_commit_id")
             self._settler.done(
-                claim,
-                Happening.COMMITTED,
-                released=released,
-                result_commit_id=result["result_commit_id"],
+                claim, Happening.COMMITTED, released=released, result_commit_id=commit_id
             )
             return
         problem = refusal(result)
@@ -160,4 +168,4 @@ class Committer:
 def _verdict(problem: Problem) -> Literal["over", "again", "hopeless"]:
     if isinstance(problem, MemoryConflict | ReconcileFirst):
         return "again"
-    return "hopeless" if problem.status in {400, 413, 422, 428} else "over"
+    return "hopeless" if problem.status in _UNMENDABLE else "over"

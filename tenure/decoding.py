@@ -48,14 +48,20 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         [hint] = [option for option in get_args(hint) if option is not type(None)]
         return _value(hint, value, where)
     if origin is tuple:
+        if not isinstance(value, list):
+            raise UnexpectedAnswer(f"{where}: expected a list, got {type(value).__name__}")
         return tuple(_value(get_args(hint)[0], item, where) for item in value)
     if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise UnexpectedAnswer(f"{where}: expected an object, got {type(value).__name__}")
         inner = get_args(hint)[1]
         return {name: _value(inner, item, f"{where}.{name}") for name, item in value.items()}
     if is_dataclass(hint) and isinstance(hint, type):
         return decode(hint, value)
     if hint is datetime:
         return _instant(value, where)
+    if hint in {int, float} and not isinstance(value, int | float):
+        raise UnexpectedAnswer(f"{where}: expected a number, got {type(value).__name__}")
     return value
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tenure.attempts import LARGEST_BATCH, AttemptCalls, Item, refusal
 from tenure.claim import Claim
+from tenure.decoding import decode
 from tenure.errors import ClaimLost, LeaseLimit, Problem, TenureError
 from tenure.holdings import Holdings
 from tenure.retrying import spread
@@ -26,6 +27,11 @@ GATHERING_PART = 1 / 6
 #: After a renewal that got no answer, the next is tried this soon, in parts of the ttl.
 RECOVERY_PART = 1 / 10
 LONGEST_RENEWAL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Renewed:
+    lease_seconds: float
 
 
 @dataclass
@@ -82,7 +88,12 @@ class LeaseKeeper:
                 if self._stopped:
                     return
             for start in range(0, len(due), LARGEST_BATCH):
-                self._renew(due[start : start + LARGEST_BATCH])
+                try:
+                    self._renew(due[start : start + LARGEST_BATCH])
+                except Exception:
+                    # Whatever it was: a keeper that is gone would lose every lease of this process.
+                    log.exception("the lease keeper stumbled")
+                    self._put_off(due)
 
     def _due(self) -> list[_Schedule]:
         """Those to renew now: none before the first falls due, then all that would soon follow."""
@@ -120,13 +131,16 @@ class LeaseKeeper:
         except TenureError as error:
             self._tally.count("renewals_unanswered", len(batch))
             self._trouble(len(batch), error)
-            again = time.monotonic() + self._ttl * RECOVERY_PART * spread(0.5, 1.0)
-            for item in batch:
-                item.due = again
+            self._put_off(batch)
             return
         self._trouble(0, None)
         for item, result in zip(batch, results, strict=True):
             self._judge(item, result, sent_at)
+
+    def _put_off(self, batch: Sequence[_Schedule]) -> None:
+        again = time.monotonic() + self._ttl * RECOVERY_PART * spread(0.5, 1.0)
+        for item in batch:
+            item.due = again
 
     def _trouble(self, leases: int, error: TenureError | None) -> None:
         """One line when it begins and one when it is over, not one for each try."""
@@ -138,7 +152,7 @@ class LeaseKeeper:
 
     def _judge(self, item: _Schedule, result: Item, sent_at: float) -> None:
         if result.get("outcome") == "RENEWED":
-            item.claim.extend(sent_at=sent_at, lease_seconds=float(result["lease_seconds"]))
+            item.claim.extend(sent_at=sent_at, lease_seconds=decode(_Renewed, result).lease_seconds)
             item.due = self._next(item.claim)
             self._tally.count("renewals")
             return

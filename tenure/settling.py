@@ -49,7 +49,7 @@ class Settler:
         claim.enter(Stage.SETTLED, leaving=Stage.SETTLING)
         self._holdings.drop(claim)
 
-    def untold(self, point: str, claim: Claim, error: TenureError) -> None:
+    def untold(self, point: str, claim: Claim, error: Exception) -> None:
         """Nobody answered: whether it landed is the coordinator's to know. The lease lapses if it did not."""
         log.error("%s of %r got no answer: %s", point, claim, error)
         self.over(claim)

@@ -171,7 +171,7 @@ class Transport:
             response = self._http.send(request, stream=call.into is not None)
             if call.into is not None:
                 _receive(response, call.into)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return _NoAnswer(
                 cause=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             )

@@ -7,7 +7,6 @@ import threading
 import time
 
 from tenure.attempts import AttemptCalls
-from tenure.errors import TenureError
 from tenure.holdings import Wakeup
 from tenure.retrying import spread
 
@@ -72,7 +71,7 @@ class HintWaiter:
         began = time.monotonic()
         try:
             hint = self._calls.hint(HINT_SECONDS)
-        except TenureError as error:
+        except Exception as error:  # noqa: BLE001 - a waiter that is gone would leave the worker idle for ever
             log.debug("no hint: %s", error)
             return max(0.0, jittered(FALLBACK_SECONDS) - (time.monotonic() - began))
         if hint.poll_after_seconds:

@@ -277,3 +277,57 @@ def test_a_worker_says_at_once_what_is_wrong_with_its_settings() -> None:
     worker.handler("work")(lambda claim: None)
     with pytest.raises(ValueError, match="already"):
         worker.handler("work")(lambda claim: None)
+
+
+def test_a_coordinator_that_fails_on_a_commit_does_not_fail_the_task() -> None:
+    with scripted(Lane(grant(1), spoil=Once("/commits", problem(500)))) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: None)
+        counts = worker.run(until_empty=True)
+    assert server.requests("POST", "/fail") == []
+    assert counts["untold"] == 1
+
+
+def test_one_result_that_is_refused_spoils_no_other_of_its_batch() -> None:
+    together = threading.Barrier(3)
+
+    def refuse_second(seen: Seen) -> Reply | None:
+        spoilt = seen.path.endswith("/commits") and b"attempt-1" in seen.body
+        return problem(422, "INVALID", detail="too strange") if spoilt else None
+
+    lane = Lane(*(grant(number) for number in range(3)), spoil=refuse_second)
+    with scripted(lane) as server:
+        worker = _worker(server.url, concurrency=3)
+        worker.handler("work")(lambda claim: together.wait())
+        counts = worker.run(until_empty=True)
+    assert (counts["committed"], counts["failed"]) == (2, 1)
+    [failed] = server.requests("POST", "/fail")
+    assert failed.json["fence"]["attempt_id"] == "attempt-1"
+    assert failed.json["retryable"] is False
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        Reply(200, []),
+        Reply(200, {"results": None}),
+        Reply(200, {"results": [{"outcome": "RENEWED"}]}),
+        Reply(200, {"results": [{"outcome": "RENEWED", "lease_seconds": "long"}]}),
+    ],
+)
+def test_an_answer_of_nonsense_stops_neither_the_keeper_nor_the_committer(nonsense: Reply) -> None:
+    spoiler = Once("/renewals", nonsense)
+    with scripted(Lane(grant(1), spoil=spoiler)) as server:
+        worker = _worker(server.url)
+
+        @worker.handler("work")
+        def work(claim: Claim) -> None:
+            while len(server.requests("POST", "/renewals")) < 2:
+                threading.Event().wait(0.02)
+
+        assert worker.run(until_empty=True)["committed"] == 1
+    with scripted(Lane(grant(1), grant(2), spoil=Once("/commits", nonsense))) as server:
+        worker = _worker(server.url)
+        worker.handler("work")(lambda claim: None)
+        counts = worker.run(until_empty=True)
+    assert counts["committed"] >= 1
