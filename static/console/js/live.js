@@ -3,7 +3,7 @@ import { clockText, serverNow, setServerTime, tick } from "./clock.js";
 
 const STALE_AFTER = 3;
 const BUSY = "input, select, textarea, [contenteditable]";
-const region = document.querySelector("[data-live]");
+const region = document.getElementById("live");
 const state = document.getElementById("live-state");
 
 if (region && state) watch();
