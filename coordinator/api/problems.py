@@ -95,8 +95,8 @@ class Fault(StrEnum):
     NO_ROUTE = "no-such-route"
     METHOD = "method-not-allowed"
     TOO_LARGE = "too-large"
+    LENGTH = "length-required"
     MEDIA_TYPE = "unsupported-media-type"
-    NOT_ACCEPTABLE = "not-acceptable"
     THROTTLED = "throttled"
     UNREADABLE = "unreadable-body"
     INTERNAL = "internal-error"
@@ -122,10 +122,12 @@ FAULTS: Final[dict[Fault, Kind]] = {
         "method-not-allowed", _S.METHOD_NOT_ALLOWED, "This method is not allowed here"
     ),
     Fault.TOO_LARGE: Kind("too-large", _S.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
+    Fault.LENGTH: Kind(
+        "length-required", _S.LENGTH_REQUIRED, "A Content-Length header is required"
+    ),
     Fault.MEDIA_TYPE: Kind(
         "unsupported-media-type", _S.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json"
     ),
-    Fault.NOT_ACCEPTABLE: Kind("not-acceptable", _S.NOT_ACCEPTABLE, "Only JSON is spoken here"),
     Fault.THROTTLED: Kind(
         "throttled", _S.TOO_MANY_REQUESTS, "Too many failed sign-ins from this address"
     ),

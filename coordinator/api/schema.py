@@ -255,7 +255,7 @@ def _refusals(spec: Spec) -> dict[int, list[str]]:
         if "fence" in spec.body.model_fields:
             outcomes.add(Outcome.FENCE_MISSING)
     if spec.raw:
-        faults += [Fault.TOO_LARGE, Fault.BAD_HEADER]
+        faults += [Fault.TOO_LARGE, Fault.LENGTH, Fault.BAD_HEADER, Fault.UNREADABLE]
         outcomes.add(Outcome.FENCE_MISSING)
     told: dict[int, list[str]] = {}
     for kind, name in [

@@ -206,13 +206,26 @@ def content_type_of(request: HttpRequest) -> str:
 
 
 def _chunks(request: HttpRequest) -> Iterator[bytes]:
-    """The body as it comes; refused at once where its declared length is too much, cut off by the service else."""
-    stream = request.META["wsgi.input"] if is_chunked(request) else request
-    declared = request.META.get("CONTENT_LENGTH") or "0"
-    if not declared.isdigit() or int(declared) > settings.MAX_BLOB_BYTES:
+    """The body as it comes, and all of it: raises Problem where it is too long, or ends before its length.
+
+    The server tells a sender that died from one that has finished by nothing but the length,
+    and a blob never changes: half a blob would keep its name for ever.
+    """
+    declared = request.META.get("CONTENT_LENGTH") or ""
+    if is_chunked(request) or not declared.isdigit():
+        raise Problem(
+            Fault.LENGTH, "Say how long the blob is: one that broke off looks like one that ended."
+        )
+    left = int(declared)
+    if left > settings.MAX_BLOB_BYTES:
         raise _too_large()
-    while chunk := stream.read(CHUNK_BYTES):
+    while left and (chunk := request.read(min(CHUNK_BYTES, left))):
+        left -= len(chunk)
         yield chunk
+    if left:
+        raise Problem(
+            Fault.UNREADABLE, f"The body ended {left} bytes before its length; nothing is kept."
+        )
 
 
 def _too_large() -> Problem:
