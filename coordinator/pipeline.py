@@ -1,8 +1,9 @@
 """Many prepared statements in one network round trip, on libpq's pipeline mode.
 
 psycopg's own pipeline waits for the socket after each `execute`; here all statements are
-sent, then all results are read: 4 µs a statement instead of 20. Values are adapted by
-psycopg, so that they look the same as from any cursor.
+sent, then all results are read: 4 µs a statement instead of 20. Parameters go as text
+without a type (literals.py): the statement's own casts say what they are, so that a
+statement is prepared once, whatever values it gets.
 """
 
 import itertools
@@ -15,18 +16,34 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg import pq
 from psycopg.abc import Transformer as AdaptTransformer
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
+from psycopg.types.string import TextLoader
+
+from coordinator.literals import literal
 
 #: A connection prepares so many different statements; further ones are sent unprepared.
 MAX_PREPARED: Final = 500
 _PLACEHOLDER: Final = re.compile(r"%[s%]")
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
-_Key = tuple[str, tuple[int, ...]]  # the same text with other parameter types is another statement
-_prepared: "WeakKeyDictionary[psycopg.Connection[Any], dict[_Key, bytes]]" = WeakKeyDictionary()
+_prepared: "WeakKeyDictionary[psycopg.Connection[Any], dict[str, bytes]]" = WeakKeyDictionary()
 _names: Final = itertools.count()
 _numbered: dict[str, bytes] = {}
+
+
+class _Adaption:
+    """How results are read: JSON as the text that it is, all else by psycopg; instants are UTC."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        for name in ("json", "jsonb"):
+            self.adapters.register_loader(name, TextLoader)
+
+
+_ADAPTION: Final = _Adaption()
 
 
 class Statement(NamedTuple):
@@ -60,52 +77,41 @@ def run(
         pgconn.finish()  # half an answer is still on the wire: nobody may use this connection again
         raise
     begun = [next(results)] if begins else []
-    answers = [
-        _Answer(each, next(results) if each.prepared else None, next(results)) for each in sent
-    ]
+    answers = [_Answer(each, next(results) if each else None, next(results)) for each in sent]
     _forget_unprepared(connection, answers)
     _raise_first(connection, begun, answers)
-    return [_rows(answer) for answer in answers]
+    transformer = Transformer(_ADAPTION)
+    return [_rows(transformer, answer.result) for answer in answers]
 
 
-def _send(connection: "psycopg.Connection[Any]", statement: Statement) -> "_Sent":
-    pgconn, transformer = connection.pgconn, Transformer.from_context(connection)
-    values = transformer.dump_sequence(statement.params, [PyFormat.AUTO] * len(statement.params))
-    types = tuple(transformer.types or ())
+def _send(connection: "psycopg.Connection[Any]", statement: Statement) -> str | None:
+    """Send it; its text, where it has just been prepared."""
+    pgconn = connection.pgconn
+    values = [literal(value) for value in statement.params]
     names = _prepared.setdefault(connection, {})
-    key = (statement.sql, types)
-    name = names.get(key)
-    prepares = name is None and len(names) < MAX_PREPARED
-    if prepares:
-        name = b"tenure_%d" % next(_names)
-        pgconn.send_prepare(name, _number(statement.sql), list(types))
-        names[key] = name
-    if name is None:
-        pgconn.send_query_params(_number(statement.sql), values, list(types), transformer.formats)
-    else:
-        pgconn.send_query_prepared(name, values, transformer.formats)
-    return _Sent(transformer, key if prepares else None)
-
-
-class _Sent(NamedTuple):
-    transformer: AdaptTransformer
-    prepared: _Key | None  # the key that this statement has just prepared
+    name = names.get(statement.sql)
+    if name is not None:
+        pgconn.send_query_prepared(name, values)
+        return None
+    if len(names) >= MAX_PREPARED:
+        pgconn.send_query_params(_number(statement.sql), values)
+        return None
+    name = names[statement.sql] = b"tenure_%d" % next(_names)
+    pgconn.send_prepare(name, _number(statement.sql))
+    pgconn.send_query_prepared(name, values)
+    return statement.sql
 
 
 class _Answer(NamedTuple):
-    sent: _Sent
+    prepared: str | None  # the text that was prepared with it
     preparing: "pq.abc.PGresult | None"
     result: "pq.abc.PGresult"
 
 
 def _forget_unprepared(connection: "psycopg.Connection[Any]", answers: Sequence[_Answer]) -> None:
     for answer in answers:
-        if (
-            answer.preparing is not None
-            and answer.preparing.status not in _DONE
-            and answer.sent.prepared
-        ):
-            del _prepared[connection][answer.sent.prepared]
+        if answer.prepared and answer.preparing and answer.preparing.status not in _DONE:
+            del _prepared[connection][answer.prepared]
 
 
 def _raise_first(
@@ -113,26 +119,19 @@ def _raise_first(
     begun: Sequence["pq.abc.PGresult"],
     answers: Sequence[_Answer],
 ) -> None:
-    results = [
-        *begun,
-        *(
-            each
-            for answer in answers
-            for each in (answer.preparing, answer.result)
-            if each is not None
-        ),
-    ]
-    for result in results:
+    told = (
+        each for answer in answers for each in (answer.preparing, answer.result) if each is not None
+    )
+    for result in itertools.chain(begun, told):
         if result.status not in _DONE:  # those after the first failed one are only ABORTED
             raise error_from_result(result, encoding=connection.info.encoding)
 
 
-def _rows(answer: _Answer) -> list[tuple[Any, ...]]:
-    if answer.result.status != pq.ExecStatus.TUPLES_OK:
+def _rows(transformer: AdaptTransformer, result: "pq.abc.PGresult") -> list[tuple[Any, ...]]:
+    if result.status != pq.ExecStatus.TUPLES_OK or not result.ntuples:
         return []
-    transformer = answer.sent.transformer
-    transformer.set_pgresult(answer.result)
-    return transformer.load_rows(0, answer.result.ntuples, tuple)
+    transformer.set_pgresult(result)
+    return transformer.load_rows(0, result.ntuples, tuple)
 
 
 def _number(sql: str) -> bytes:

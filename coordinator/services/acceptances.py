@@ -7,11 +7,11 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
-from uuid_utils.compat import uuid7
 
 from coordinator.actors import Worker
 from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
 from coordinator.gates import try_downstream_of
+from coordinator.ids import new_id
 from coordinator.outcomes import Outcome, Refusal, Retry, not_found
 from coordinator.rounds import Statement
 from coordinator.seals import EffectRow, key_still_valid
@@ -246,7 +246,7 @@ class _Acceptance:
 
     def _accept(self, approval_id: UUID | None) -> Accepted:
         effect, clock, task = self.effect, self.hearing.clock, self.task
-        number, dispatch_id = effect.dispatches + 1, uuid7()
+        number, dispatch_id = effect.dispatches + 1, new_id()
         deadline = clock + timedelta(seconds=effect.call_timeout_seconds)
         answer = Accepted(
             dispatch_id=dispatch_id,
@@ -329,7 +329,7 @@ class _Acceptance:
             row for row in self.approvals if row[2] > clock and row[3] == effect.payload_digest
         ]
         stale = [row[0] for row in self.approvals if row not in pending]
-        approval_id = pending[0][0] if pending else uuid7()
+        approval_id = pending[0][0] if pending else new_id()
         told: dict[str, Any] = {"approval_id": str(approval_id), "effect_id": effect.effect_id}
         ends = end_holds([task], clock)
         freed = Freed(task, TaskState.AWAITING_APPROVAL)

@@ -4,15 +4,14 @@ In one transaction: the commit itself, the task COMMITTED, its children counted 
 last ones released, memory written, events. Only the accepted items of a batch are written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
 from coordinator.actors import Worker
 from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
+from coordinator.ids import new_ids
 from coordinator.outcomes import FieldError, Refusal, invalid
 from coordinator.rounds import Statement
 from coordinator.states import AttemptState, TaskState
@@ -136,7 +135,14 @@ def _commit(
     children: dict[UUID, list[UUID]] = {}
     for parent, child in edges:
         children.setdefault(parent, []).append(child)
-    bench = _Bench(hearing, queue, stored, MemoryBook.of(others), _Release(hearing, children))
+    bench = _Bench(
+        hearing,
+        queue,
+        stored,
+        MemoryBook.of(others),
+        _Release(hearing, children),
+        iter(new_ids(len(items))),
+    )
     bench.effects = EffectBook.of(
         [
             hearing.tasks[each.item.fence.task_id]
@@ -164,6 +170,7 @@ class _Bench:
     stored: list[tuple[Any, ...]]
     book: MemoryBook
     release: "_Release"
+    ids: Iterator[UUID]
     effects: EffectBook = field(default_factory=EffectBook)
 
 
@@ -192,23 +199,21 @@ def _hear(bench: _Bench, checked: _Checked) -> Accepted | Committed | Refusal:
     refusal = bench.effects.reconcile_first(task) or bench.book.conflict(item.memory)
     if refusal is not None:
         return hearing.refuse(refusal, item.fence, task, attempt)
-    return _accept(hearing, checked, offered, bench.book, bench.release)
+    return _accept(bench, checked, offered)
 
 
-def _accept(
-    hearing: Hearing, checked: _Checked, offered: Offered, book: MemoryBook, release: "_Release"
-) -> Accepted:
-    item = checked.item
+def _accept(bench: _Bench, checked: _Checked, offered: Offered) -> Accepted:
+    hearing, item = bench.hearing, checked.item
     task, attempt = hearing.tasks[item.fence.task_id], hearing.attempts[item.attempt_id]
     accepted = Accepted(
         task=task,
         attempt=attempt,
-        result_commit_id=uuid7(),
+        result_commit_id=next(bench.ids),
         offered=offered,
-        released=release.children_of(task.task_id),
+        released=bench.release.children_of(task.task_id),
         digest=checked.digest,
     )
-    book.take(item.memory, accepted.result_commit_id)
+    bench.book.take(item.memory, accepted.result_commit_id)
     # A later item of this batch for the same task is judged by what this one has done.
     hearing.tasks[task.task_id] = task._replace(
         state=TaskState.COMMITTED,

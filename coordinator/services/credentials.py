@@ -7,13 +7,13 @@ from typing import Final
 from uuid import UUID
 
 import orjson
-import uuid_utils.compat
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db.models.functions import Now
 
 from coordinator.actors import Actor, ActorKind, Worker
 from coordinator.clock import CLOCK, clock_of, read_clock
+from coordinator.ids import new_id
 from coordinator.models import Credential, OperatorToken, Pool, Queue
 from coordinator.outcomes import FieldError, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
@@ -73,7 +73,7 @@ def issue_credential(
         return invalid(*faults)
     token = new_token(TokenKind.WORKER, secret=_secret(request) if request else None)
     credential = Credential.objects.create(
-        credential_id=UUID(bytes=uuid_utils.compat.uuid7().bytes),
+        credential_id=new_id(),
         name=name,
         pool_id=pool,
         queues=list(dict.fromkeys(queues)),

@@ -8,10 +8,10 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from uuid_utils.compat import uuid7
 
 from coordinator.actors import Worker
 from coordinator.fence import Fence, TaskRow
+from coordinator.ids import new_ids
 from coordinator.rounds import Statement, run_round
 from coordinator.states import TaskState
 
@@ -83,7 +83,9 @@ class Grants:
         ends = end_holds([*tasks, *mates], clock)
         kept = [task for task in tasks if is_exhausted(task) or task.task_id in ends.waiting]
         granted = [
-            Grant(task, uuid7(), _late_by(task, clock)) for task in tasks if task not in kept
+            Grant(task, attempt_id, _late_by(task, clock))
+            for task, attempt_id in zip(tasks, new_ids(len(tasks)), strict=True)
+            if task not in kept
         ]
         return cls(
             queue=queue,

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
+from coordinator.ids import new_ids
 from coordinator.outcomes import FieldError
 from coordinator.states import Guarantee, Replay, TaskState
 
@@ -104,7 +103,11 @@ def make_plan(
     if len(nodes) > MAX_NODES:
         return [FieldError("/nodes", f"{len(nodes)} nodes; at most {MAX_NODES}. Split the run.")]
     errors: list[FieldError] = []
-    planned = [_plan_node(f"/nodes/{i}", node, downstreams, errors) for i, node in enumerate(nodes)]
+    ids = new_ids(len(nodes))
+    planned = [
+        _plan_node(f"/nodes/{i}", node, downstreams, errors, task_id=ids[i])
+        for i, node in enumerate(nodes)
+    ]
     edges = _edges(planned, errors)
     if errors:
         return errors[:MAX_ERRORS] + _uncounted(len(errors) - MAX_ERRORS)
@@ -116,7 +119,12 @@ def _uncounted(number: int) -> list[FieldError]:
 
 
 def _plan_node(
-    at: str, node: NodeSpec, downstreams: Mapping[str, Guaranteed], errors: list[FieldError]
+    at: str,
+    node: NodeSpec,
+    downstreams: Mapping[str, Guaranteed],
+    errors: list[FieldError],
+    *,
+    task_id: UUID,
 ) -> Planned:
     errors.extend(check_text(f"{at}/node_id", node.node_id))
     errors.extend(check_text(f"{at}/kind", node.kind))
@@ -125,7 +133,7 @@ def _plan_node(
     errors.extend(_check_numbers(at, node))
     replay = _replay(at, node, downstreams, errors)
     text, digest = canonical_text(f"{at}/input", node.input, MAX_INPUT_BYTES, errors)
-    return Planned(node, uuid7(), text, digest, replay, len(node.depends_on))
+    return Planned(node, task_id, text, digest, replay, len(node.depends_on))
 
 
 def _check_numbers(at: str, node: NodeSpec) -> Iterable[FieldError]:

@@ -7,11 +7,10 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
 from coordinator import digests
 from coordinator.actors import Actor, ActorKind
 from coordinator.fence import Fence, Point
+from coordinator.ids import new_id
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement
 from coordinator.seals import Seal, absence_seal, last_arrival
@@ -85,7 +84,7 @@ def start_look_up(
     if refusal is not None:
         hearing.write()
         return refusal
-    started = LookUpStarted(uuid7(), hearing.clock, hearing.slot.effect.dispatches)
+    started = LookUpStarted(new_id(), hearing.clock, hearing.slot.effect.dispatches)
     row = (started.lookup_id, effect_id, started.dispatches, actor.label, started.started_at)
     hearing.write(Statement(_INSERT_LOOK_UP, row))
     return started

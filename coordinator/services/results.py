@@ -14,11 +14,11 @@ from uuid import UUID
 from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import storages
-from uuid_utils.compat import uuid7
 
 from coordinator import digests
 from coordinator.actors import Worker
 from coordinator.fence import Call, Fence, IsCurrent, Point
+from coordinator.ids import new_id
 from coordinator.models import Blob
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
 from coordinator.rounds import Statement
@@ -219,7 +219,7 @@ def put_blob(
     The bytes are written before the transaction that makes them visible; the same name with
     the same bytes again is the same answer, with other bytes INVALID.
     """
-    path = f"{attempt_id}/{uuid7()}"
+    path = f"{attempt_id}/{new_id()}"
     stream = _Stream(chunks)
     try:
         storages["blobs"].save(path, File(cast(IO[bytes], stream), name=path))

@@ -7,12 +7,12 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from uuid_utils.compat import uuid7
 
 from coordinator.actors import Actor
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import TaskRow
 from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
+from coordinator.ids import new_id
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement, name_point, run_round
 from coordinator.states import TaskState
@@ -163,7 +163,7 @@ def _supersede(
 ) -> Revised:
     state = TaskState.BLOCKED if old.pending_dependencies else TaskState.READY
     new = Revised(
-        task_id=uuid7(),
+        task_id=new_id(),
         run_id=run_id,
         node_id=old.node_id,
         kind=old.kind,

@@ -6,11 +6,11 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from uuid_utils.compat import uuid7
 
 from coordinator.actors import Actor
 from coordinator.clock import CLOCK, clock_of
 from coordinator.gates import GateClass
+from coordinator.ids import new_id
 from coordinator.outcomes import FieldError, Refusal, invalid
 from coordinator.rounds import Statement, name_point, run_round
 from coordinator.states import RunState
@@ -127,7 +127,7 @@ def _store(
     queue_id, max_attempts, run_number = lanes[0]
     lane = Lane(queue_id, max_attempts, run_number, clock_of(clock))
     answer = Submitted(
-        run_id=uuid7(),
+        run_id=new_id(),
         state=RunState.ACTIVE,
         tasks=[SubmittedTask(node.spec.node_id, node.task_id, node.state) for node in plan.nodes],
     )

@@ -36,7 +36,7 @@ def in_transaction(service: Callable[P, R]) -> Callable[P, R]:
             except DatabaseError as error:
                 if attempt == MAX_TRIES or connection.in_atomic_block or not _is_transient(error):
                     raise
-                time.sleep(random.uniform(0.5, 1.5) * _FIRST_PAUSE_SECONDS * 2**attempt)  # noqa: S311 (jitter)
+                time.sleep(random.uniform(0.75, 1.25) * _FIRST_PAUSE_SECONDS * 2**attempt)  # noqa: S311 (jitter)
         raise AssertionError("the loop above returns or raises")
 
     return run
