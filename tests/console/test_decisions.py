@@ -41,7 +41,9 @@ def test_cancelling_is_told_with_who_and_why(signed_in: Client, scene: Scene) ->
     assert WHY in page
 
 
-def test_a_decision_about_another_version_is_not_carried_out(signed_in: Client, scene: Scene) -> None:
+def test_a_decision_about_another_version_is_not_carried_out(
+    signed_in: Client, scene: Scene
+) -> None:
     before = world.task(scene.held)
     stale = seen(before)
     stale["expected_state_version"] = before.state_version - 1
@@ -97,20 +99,26 @@ def test_a_decision_without_its_token_is_forbidden(scene: Scene, operator: Any) 
 def test_a_faulty_form_is_told_by_its_field(
     signed_in: Client, scene: Scene, field: str, value: str, told: str
 ) -> None:
-    answer = signed_in.post(f"/tasks/{scene.held}/cancel", seen(world.task(scene.held)) | {field: value})
+    answer = signed_in.post(
+        f"/tasks/{scene.held}/cancel", seen(world.task(scene.held)) | {field: value}
+    )
     assert answer.status_code == 422
     assert told in answer.content.decode()
     assert world.task(scene.held).state == TaskState.CLAIMED
 
 
 def test_reopening_gives_a_fresh_allowance(signed_in: Client, scene: Scene) -> None:
-    answer = signed_in.post(f"/tasks/{scene.failed}/reopen", seen(world.task(scene.failed)), follow=True)
+    answer = signed_in.post(
+        f"/tasks/{scene.failed}/reopen", seen(world.task(scene.failed)), follow=True
+    )
     assert answer.status_code == 200
     assert "Reopened: it is READY" in answer.content.decode()
     assert world.task(scene.failed).spent_attempts == 0
 
 
-def test_revising_leads_to_the_new_task_and_twice_to_the_same(signed_in: Client, scene: Scene) -> None:
+def test_revising_leads_to_the_new_task_and_twice_to_the_same(
+    signed_in: Client, scene: Scene
+) -> None:
     form = seen(world.task(scene.held), input='{"path": "coordinator/other.py"}')
     first = signed_in.post(f"/tasks/{scene.held}/revise", form)
     again = signed_in.post(f"/tasks/{scene.held}/revise", form)
@@ -177,7 +185,9 @@ def test_payloads_are_a_permission_of_their_own(client: Client, scene: Scene, vi
     assert "Consider naming" in client.get(f"{task}/candidates").content.decode()
 
 
-def test_a_large_payload_is_cut_in_the_page_and_whole_in_the_download(signed_in: Client, scene: Scene) -> None:
+def test_a_large_payload_is_cut_in_the_page_and_whole_in_the_download(
+    signed_in: Client, scene: Scene
+) -> None:
     big = {"text": "x" * 200_000, "end": "the very end"}
     run = world.submit(world.node("big", input=big), queue_name="review")
     task = world.task_id(run, "big")

@@ -15,7 +15,13 @@ def test_no_single_key_sends_anything_but_a_get(opened: Open, scene: Scene, oper
     page = opened(user=operator).page
     methods: list[str] = []
     page.on("request", lambda request: methods.append(request.method))
-    for address in ("/", "/tasks", f"/tasks/{scene.held}", f"/tasks/{scene.held}/cancel", "/queues/review/intake"):
+    for address in (
+        "/",
+        "/tasks",
+        f"/tasks/{scene.held}",
+        f"/tasks/{scene.held}/cancel",
+        "/queues/review/intake",
+    ):
         page.goto(address)
         for key in string.printable.strip():
             page.keyboard.press(key)

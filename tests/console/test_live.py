@@ -19,7 +19,9 @@ POLL = "htmx.trigger(document.getElementById('live'), 'every')"
 
 def poll(page: Page) -> Response:
     """What the next tick of the clock would do, now."""
-    with page.expect_response(lambda answer: answer.request.headers.get("hx-request") == "true") as caught:
+    with page.expect_response(
+        lambda answer: answer.request.headers.get("hx-request") == "true"
+    ) as caught:
         page.evaluate(POLL)
     answer = caught.value
     page.wait_for_timeout(60)  # the swap happens in a task of its own
@@ -60,7 +62,10 @@ def test_a_changed_part_keeps_focus_open_details_and_what_was_typed(
     )
     assert poll(page).status == 200
     page.wait_for_selector("h1 + .chip:has-text('READY')")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == f"/tasks/{scene.failed}/events"
+    assert (
+        page.evaluate("document.activeElement.getAttribute('href')")
+        == f"/tasks/{scene.failed}/events"
+    )
     assert page.evaluate("document.getElementById('d-3').open") is True
     assert page.input_value("#search") == "half an i"
     assert "READY" in page.title()
@@ -68,7 +73,9 @@ def test_a_changed_part_keeps_focus_open_details_and_what_was_typed(
     assert not window.violations()
 
 
-def test_it_rests_while_a_person_types_or_selects_in_it(opened: Open, scene: Scene, operator: Any) -> None:
+def test_it_rests_while_a_person_types_or_selects_in_it(
+    opened: Open, scene: Scene, operator: Any
+) -> None:
     page = opened(user=operator).page
     page.goto(f"/tasks/{scene.held}")
     page.evaluate("document.getElementById('live').append(document.createElement('textarea'))")
@@ -84,7 +91,9 @@ def test_it_rests_while_a_person_types_or_selects_in_it(opened: Open, scene: Sce
     assert poll(page).status in (200, 304)
 
 
-def test_the_pause_button_stops_it_and_starts_it_again(opened: Open, scene: Scene, operator: Any) -> None:
+def test_the_pause_button_stops_it_and_starts_it_again(
+    opened: Open, scene: Scene, operator: Any
+) -> None:
     page = opened(user=operator).page
     page.goto("/tasks")
     page.click("[data-pause]")
@@ -97,7 +106,9 @@ def test_the_pause_button_stops_it_and_starts_it_again(opened: Open, scene: Scen
     assert poll(page).status in (200, 304)
 
 
-def test_it_says_when_it_is_stale_and_keeps_what_it_has(opened: Open, scene: Scene, operator: Any) -> None:
+def test_it_says_when_it_is_stale_and_keeps_what_it_has(
+    opened: Open, scene: Scene, operator: Any
+) -> None:
     page = opened(user=operator).page
     page.goto("/runs")
     before = page.inner_text("#live")
@@ -150,7 +161,9 @@ def test_a_renewal_moves_the_countdown(opened: Open, scene: Scene, operator: Any
     attempt = world.task(scene.held)
     fence = Fence(scene.held, attempt.attempt_id, 1, attempt.claim_generation, 0)  # type: ignore[arg-type]
     leases.renew_leases(
-        items=[leases.Renewal(fence.attempt_id, fence, "agent-3@build-02", 300)], worker=scene.worker, queue=None
+        items=[leases.Renewal(fence.attempt_id, fence, "agent-3@build-02", 300)],
+        worker=scene.worker,
+        queue=None,
     )
     poll(page)
     assert page.get_attribute(".verdict [data-until]", "data-until") != before

@@ -32,7 +32,9 @@ def look(window: Watched, address: str) -> list[str]:
     faults += [f"{address} light: {fault}" for fault in window.axe()]
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        faults += [f"{address} at {width}: wider than the window: {name}" for name in too_wide(page)]
+        faults += [
+            f"{address} at {width}: wider than the window: {name}" for name in too_wide(page)
+        ]
     page.set_viewport_size({"width": 320, "height": 640})
     page.emulate_media(color_scheme="dark")
     faults += [f"{address} dark, 320: {fault}" for fault in window.axe()]
@@ -49,10 +51,18 @@ def test_every_page_is_in_order_for_an_operator(opened: Open, scene: Scene, oper
     assert not faults, "\n".join(faults)
 
 
-def test_pages_with_locked_controls_are_in_order_for_a_viewer(opened: Open, scene: Scene, viewer: Any) -> None:
+def test_pages_with_locked_controls_are_in_order_for_a_viewer(
+    opened: Open, scene: Scene, viewer: Any
+) -> None:
     window = opened(user=viewer)
     task = f"/tasks/{scene.held}"
-    pages = [task, f"{task}/cancel", f"{task}/input", f"/tasks/{scene.fenced}/candidates", "/queues/review/intake"]
+    pages = [
+        task,
+        f"{task}/cancel",
+        f"{task}/input",
+        f"/tasks/{scene.fenced}/candidates",
+        "/queues/review/intake",
+    ]
     faults = [fault for address in pages for fault in look(window, address)]
     assert not faults, "\n".join(faults)
     window.page.goto(f"{task}/cancel")

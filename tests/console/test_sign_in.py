@@ -44,7 +44,9 @@ def test_too_many_failures_are_told_clearly(client: Client, operator: Any, setti
     assert client.get("/").status_code == 302
 
 
-@pytest.mark.parametrize("target", ["https://elsewhere.example/", "//elsewhere.example/x", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "target", ["https://elsewhere.example/", "//elsewhere.example/x", "javascript:alert(1)"]
+)
 def test_signing_in_leads_to_no_other_host(client: Client, operator: Any, target: str) -> None:
     answer = client.post("/sign-in", {"username": "olga", "password": PASSWORD, "next": target})
     assert answer.status_code == 302

@@ -1,0 +1,132 @@
+"""Lists: every filter is in the address, pages follow each other without a gap, faults are named."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+
+from console.filters import id_range, wanted_tasks
+from coordinator.selectors import console_tasks
+from coordinator.selectors.console_tasks import TaskFilter
+from tests import world
+from tests.console.scene import Scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def shown(client: Client, address: str) -> list[str]:
+    page = client.get(address).content.decode()
+    return re.findall(r'<a href="/tasks/([0-9a-f-]{36})" data-row', page)
+
+
+def link(client: Client, address: str, rel: str) -> str | None:
+    page = client.get(address).content.decode()
+    found = re.search(rf'rel="{rel}" href="([^"]+)"', page)
+    return found[1].replace("&amp;", "&") if found else None
+
+
+def test_the_address_alone_says_what_is_shown(signed_in: Client, scene: Scene) -> None:
+    run = scene.review.run_id
+    expected = {
+        f"/tasks?run={run}&state=FAILED": {str(scene.failed)},
+        f"/tasks?run={run}&state=FAILED&kind=analyse&queue=review": {str(scene.failed)},
+        "/tasks?owner=agent-3@build-02": {str(scene.held)},
+        f"/tasks?q={scene.fenced}": {str(scene.fenced)},
+        f"/tasks?q={str(scene.fenced)[:30]}": {str(scene.fenced)},
+        "/tasks?q=services/leases": {str(scene.held)},
+        "/tasks?node=analyse coordinator/fence": {str(scene.fenced)},
+        "/tasks?queue=nightly": {str(scene.bumped)},
+        "/tasks?state=BLOCKED&queue=nightly": set(),
+    }
+    assert {address: set(shown(signed_in, address)) for address in expected} == expected
+
+
+def test_pages_follow_each_other_and_lead_back(signed_in: Client, scene: Scene) -> None:
+    many = world.submit(
+        *(world.node(f"n{number:03}") for number in range(120)), queue_name="review"
+    )
+    first = f"/tasks?run={many.run_id}"
+    seen, address = [shown(signed_in, first)], link(signed_in, first, "next")
+    addresses = [first]
+    while address:
+        addresses.append(address)
+        seen.append(shown(signed_in, address))
+        address = link(signed_in, address, "next")
+    assert [len(rows) for rows in seen] == [50, 50, 20]
+    assert len({row for rows in seen for row in rows}) == 120
+    back = link(signed_in, addresses[-1], "prev")
+    assert back is not None
+    assert shown(signed_in, back) == seen[1]
+    before_that = link(signed_in, back, "prev")
+    assert before_that is not None
+    assert shown(signed_in, before_that) == seen[0]
+    assert link(signed_in, before_that, "prev") is None
+
+
+def test_a_held_page_shows_the_same_rows_as_they_are_now(signed_in: Client, scene: Scene) -> None:
+    before = shown(signed_in, "/tasks?state=READY")
+    held = ",".join(UUID(row).hex for row in before)
+    world.claim_one(by=scene.worker, of=UUID(before[0]), queue_name="review")
+    answer = signed_in.get(f"/tasks?state=READY&held={held}", headers={"HX-Request": "true"})
+    page = answer.content.decode()
+    assert "<html" not in page
+    assert "1 row has left this filter since it was loaded." in page
+    assert re.findall(r'<a href="/tasks/([0-9a-f-]{36})" data-row', page) == before
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("state=DONE", "There is no such state."),
+        ("run=abc", "Not a run&#x27;s id."),
+        ("before=abc", ""),
+        ("after='", ""),
+        ("held=abc,,", ""),
+        ("q=%00", ""),
+        ("q=" + "x" * 5000, ""),
+        ("owner=%ff%fe", ""),
+    ],
+)
+def test_what_makes_no_sense_is_named_and_never_an_error(
+    signed_in: Client, scene: Scene, query: str, told: str
+) -> None:
+    answer = signed_in.get(f"/tasks?{query}")
+    assert answer.status_code == 200
+    assert told in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query", ["state=x", "before=-1", "after=99999999999999", "held=1,x", "queue=nowhere"]
+)
+def test_the_list_of_runs_takes_anything_too(signed_in: Client, scene: Scene, query: str) -> None:
+    assert signed_in.get(f"/runs?{query}").status_code == 200
+
+
+def test_counts_stop_at_their_cap(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    from coordinator.selectors import console_counts
+
+    counts = console_counts.capped_counts(
+        {
+            "all": console_tasks.tasks_matching(TaskFilter()),
+            "none": console_tasks.tasks_matching(TaskFilter()).none(),
+        },
+        cap=3,
+    )
+    assert counts == {"all": 4, "none": 0}
+
+
+def test_a_prefix_of_an_id_is_a_range() -> None:
+    low, high = id_range("019ad5c2-7f") or (None, None)
+    assert low == UUID("019ad5c2-7f00-0000-0000-000000000000")
+    assert high == UUID("019ad5c2-7fff-ffff-ffff-ffffffffffff")
+    assert id_range("019ad5c") is None
+    assert id_range("not an id") is None
+
+
+def test_a_filter_writes_itself_back_into_an_address() -> None:
+    query: dict[str, Any] = {"state": "READY", "owner": "a b&c", "q": " x ", "unknown": "y"}
+    wanted = wanted_tasks(query)
+    assert wanted.link() == "?state=READY&owner=a+b%26c&q=x"
+    assert wanted.link(state="") == "?owner=a+b%26c&q=x"

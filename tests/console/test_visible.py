@@ -1,0 +1,67 @@
+"""Text made safe to look at."""
+
+import pytest
+
+from console.diffs import compare
+from console.visible import compact, pretty_json, visible, visible_in_attribute
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("<b>&\"'", "&lt;b&gt;&amp;&quot;&#x27;"),
+        ("a\u202eb", 'a<span class="esc" title="RIGHT-TO-LEFT OVERRIDE">U+202E</span>b'),
+        ("a\x00b", 'a<span class="esc" title="control character">U+0000</span>b'),
+        ("tab\there", 'tab<span class="esc" title="control character">U+0009</span>here'),
+        ("e\u0301 中文 🙂 عربي", "e\u0301 中文 🙂 عربي"),
+        (None, ""),
+        (7, "7"),
+    ],
+)
+def test_text_is_escaped_and_nothing_in_it_hides(text: object, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_lines_stay_lines_where_they_are_wanted() -> None:
+    assert (
+        visible("a\r\n\tb\u200b", lines=True)
+        == 'a\n\tb<span class="esc" title="ZERO WIDTH SPACE">U+200B</span>'
+    )
+
+
+def test_attributes_get_plain_words() -> None:
+    assert visible_in_attribute("a\u2066b\n") == "a⟨U+2066⟩b⟨U+000A⟩"
+
+
+def test_every_character_that_changes_direction_or_takes_no_room_is_drawn() -> None:
+    unseen = [
+        *range(0x200B, 0x2010),
+        *range(0x202A, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+        0xAD,
+        0xE0041,
+        0x3164,
+    ]
+    assert all("esc" in visible(chr(code)) for code in unseen)
+
+
+def test_json_is_indented_and_cut_json_is_left_alone() -> None:
+    assert pretty_json('{"a":[1,"ü"]}') == '{\n  "a": [\n    1,\n    "ü"\n  ]\n}'
+    assert pretty_json('{"a":[1,') == '{"a":[1,'
+    assert compact({"a": 1}) == '{"a": 1}'
+    assert compact("x") == "x"
+
+
+def test_a_difference_is_told_line_by_line() -> None:
+    lines = compare('{"a":1,"b":2}', '{"a":1,"b":3}')
+    assert lines is not None
+    assert [
+        (line.css, line.text.strip()) for line in lines if line.css in ("added", "removed")
+    ] == [
+        ("removed", '"b": 2'),
+        ("added", '"b": 3'),
+    ]
+    assert compare("{}", "{}") == ()
+    assert compare("{}", "[" + ",".join(["1"] * 4000) + "]") is None
