@@ -15,6 +15,20 @@ It speaks `claim.v1` over HTTP and knows nothing of the coordinator's insides.
 
 from tenure.claim import Blob, Claim, Staged
 from tenure.client import Client
+from tenure.effect_errors import (
+    AbsenceNotSealed,
+    AlreadyRedeemed,
+    AlreadySettled,
+    ApprovalRequired,
+    EffectRefused,
+    Parked,
+    PayloadConflict,
+    SerialBusy,
+    StageForbids,
+    StaleEvidence,
+    Unsettled,
+)
+from tenure.effects import Downstream, Intent
 from tenure.errors import (
     AlreadyCommitted,
     Cancelled,
@@ -78,7 +92,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CONTRACT",
+    "AbsenceNotSealed",
     "AlreadyCommitted",
+    "AlreadyRedeemed",
+    "AlreadySettled",
+    "ApprovalRequired",
     "Attempt",
     "Blob",
     "Cancellation",
@@ -87,7 +105,9 @@ __all__ = [
     "Claim",
     "ClaimLost",
     "Client",
+    "Downstream",
     "Effect",
+    "EffectRefused",
     "Explanation",
     "Fact",
     "Fatal",
@@ -99,6 +119,7 @@ __all__ = [
     "IdempotencyConflict",
     "InputError",
     "IntakeStopped",
+    "Intent",
     "InvalidInput",
     "Json",
     "LeaseLimit",
@@ -107,6 +128,8 @@ __all__ = [
     "NotEncodable",
     "NotFound",
     "Parent",
+    "Parked",
+    "PayloadConflict",
     "Problem",
     "Queue",
     "Reason",
@@ -120,8 +143,11 @@ __all__ = [
     "RetryPolicy",
     "Revised",
     "Run",
+    "SerialBusy",
     "ServerFault",
+    "StageForbids",
     "Staged",
+    "StaleEvidence",
     "StaleInput",
     "StateVersionMismatch",
     "SubmittedRun",
@@ -134,6 +160,7 @@ __all__ = [
     "Unauthorized",
     "UnexpectedAnswer",
     "Unreachable",
+    "Unsettled",
     "Usage",
     "Worker",
     "WrongPool",

@@ -11,8 +11,9 @@ from tenure.blobs import fetch_blob
 from tenure.canonical import canonical, digest
 from tenure.claim import Blob, Claim, Staged
 from tenure.decoding import decode
+from tenure.effect_calls import EffectCalls
 from tenure.errors import NotEncodable, Problem, UnexpectedAnswer, problem_from
-from tenure.records import Grant, Json, Parent, Queue
+from tenure.records import Fence, Grant, Json, Parent, Queue
 from tenure.retrying import ONCE, Repeat, RetryPolicy
 from tenure.transport import Answer, Call, Transport, json_bytes
 
@@ -59,6 +60,10 @@ class AttemptCalls:
         self._lane = f"queues/{quote(queue, safe='')}"
         self._owner = owner
         self._ttl_seconds = ttl_seconds
+
+    def effects(self, fence: Fence) -> EffectCalls:
+        """The calls for the outside effects of one attempt."""
+        return EffectCalls(self._transport, fence)
 
     def read_queue(self) -> Queue:
         """The queue as it is now. Asked once; the caller waits and asks again."""

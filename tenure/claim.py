@@ -20,6 +20,7 @@ from tenure.usage import Meter
 
 if TYPE_CHECKING:
     from tenure.attempts import AttemptCalls
+    from tenure.effects import Downstream, Intent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +167,21 @@ class Claim:
     def fetch_parent(self, node_id: str, into: IO[bytes]) -> None:
         """Write a parent's result into a file, where a blob holds it; its digest is checked."""
         self._calls.fetch_parent(self.parents[node_id], into)
+
+    def effect(
+        self, slot: str, downstream: Downstream, payload: Json, *, condition: Json = None
+    ) -> Intent:
+        """An outside effect of a slot that the plan declares; `perform()` has it happen once (contract 8)."""
+        from tenure.effects import Intent
+
+        return Intent(
+            self,
+            self._calls.effects(self.fence),
+            slot=slot,
+            downstream=downstream,
+            payload=payload,
+            condition=condition,
+        )
 
     def memory(self, namespace: str, key: str, value: Json, *, expected_version: int) -> None:
         """Write a key of shared memory with the commit, all or nothing; 0 expects that it was never written.

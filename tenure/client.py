@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from tenure.blobs import fetch_blob
 from tenure.decoding import decode
+from tenure.effect_steering import EffectSteering
 from tenure.errors import UnexpectedAnswer
 from tenure.records import (
     Attempt,
@@ -41,7 +42,7 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client:
+class Client(EffectSteering):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from tenure.attempts import AttemptCalls, error_from
 from tenure.claim import Claim, Stage
 from tenure.committer import Committer
-from tenure.errors import ClaimLost, Fatal, NotEncodable, Release, Released, Retry
+from tenure.effect_errors import ApprovalRequired, EffectRefused, PayloadConflict, Unsettled
+from tenure.errors import ClaimLost, Fatal, NotEncodable, Release, Released, Retry, TryLater
 from tenure.records import Json
 from tenure.settling import Settler
+from tenure.tally import Happening
 
 log = logging.getLogger("tenure")
 
@@ -97,6 +99,23 @@ class Crew:
                 self._settler.fail(
                     claim, error=error_from(error), retryable=True, retry_after_seconds=error.after
                 )
+            case ApprovalRequired():
+                self._settler.done(claim, Happening.PARKED, approval_id=error.approval_id)
+            case Unsettled(asks_again=False):
+                # The coordinator holds the task for a person as soon as nobody holds it.
+                log.warning("%r waits: %s", claim, error)
+                self._settler.release(claim)
+            case TryLater() | Unsettled() | EffectRefused():
+                log.warning("%r is tried again: %s", claim, error)
+                self._settler.fail(
+                    claim,
+                    error=error_from(error),
+                    retryable=True,
+                    retry_after_seconds=getattr(error, "retry_after_seconds", None),
+                )
+            case NotEncodable() | PayloadConflict():
+                log.error("%r can't be done as it is: %s", claim, error)
+                self._settler.fail(claim, error=error_from(error), retryable=False)
             case Fatal():
                 self._settler.fail(claim, error=error_from(error), retryable=False)
             case _:

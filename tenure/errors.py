@@ -31,6 +31,8 @@
         ├── NotFound
         └── ServerFault        the coordinator itself failed (500)
 
+What concerns outside effects stands in `tenure.effect_errors`.
+
 `Retry`, `Fatal` and `Release` are not errors of ours: a handler raises them to say what should become of its claim.
 """
 
@@ -242,6 +244,12 @@ _BY_OUTCOME: dict[str, type[Problem]] = {
     "NOT_FOUND": NotFound,
     "WRONG_POOL": WrongPool,
 }
+
+
+def refusals(kinds: Mapping[str, type[Problem]]) -> None:
+    """Say which exceptions stand for further outcomes; `tenure.effect_errors` does."""
+    _BY_OUTCOME.update(kinds)
+
 
 _BY_STATUS: dict[int, type[Problem]] = {
     400: InvalidInput,

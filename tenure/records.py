@@ -45,7 +45,11 @@ class Effect:
     effect_id: str | None = None
     payload: Json = None
     payload_digest: str | None = None
+    condition: Json = None
+    guarantee: str | None = None
     receipt: Json = None
+    etag: str | None = None
+    may_be_out: bool = False
     dispatches: Json = 0
 
 

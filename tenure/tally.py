@@ -24,6 +24,8 @@ class Happening(StrEnum):
     REFUSED = "refused"
     FAILED = "failed"
     RELEASED = "released"
+    #: a person has to approve an effect first; the coordinator holds the task until then
+    PARKED = "parked"
     #: the end of the attempt could not be told to anybody; its lease will lapse
     UNTOLD = "untold"
     #: the worker follows a raised scheduler epoch

@@ -9,6 +9,8 @@ from examples.review.crew import Line, Member
 
 #: Should nobody take the task over, the frozen member is woken all the same.
 LONGEST_FREEZE_SECONDS = 90.0
+#: So long after the other's commit it is woken: far enough apart to be seen on the task's timeline.
+WAKE_AFTER_SECONDS = 2.0
 
 Say = Callable[[str], None]
 
@@ -23,7 +25,7 @@ class FreezeStory:
         self._victim: Member | None = None
         self._task_id = ""
         self._frozen_at = 0.0
-        self.finished = False
+        self._wake_at: float | None = None
 
     def hear(self, line: Line) -> None:
         """One line of any member."""
@@ -34,13 +36,14 @@ class FreezeStory:
             self._follow(self._victim, line)
 
     def look(self) -> None:
-        """Time alone may end it."""
-        victim = self._victim
-        if (
-            victim is not None
-            and victim.frozen
-            and time.monotonic() - self._frozen_at > LONGEST_FREEZE_SECONDS
-        ):
+        """Some things happen by time alone."""
+        victim, now = self._victim, time.monotonic()
+        if victim is None or not victim.frozen:
+            return
+        if self._wake_at is not None and now >= self._wake_at:
+            victim.wake()
+            self._say(f"{victim.name} wakes up (SIGCONT), knows of nothing, and goes on")
+        elif now - self._frozen_at > LONGEST_FREEZE_SECONDS:
             self._say(
                 f"nobody took the task over in {LONGEST_FREEZE_SECONDS:g} s; {victim.name} is woken"
             )
@@ -65,19 +68,15 @@ class FreezeStory:
                 )
             case "committed" if line.member is not victim:
                 self._say(f"{line.member.name} commits it: that result is canonical")
-                if victim.frozen:
-                    victim.wake()
-                    self._say(f"{victim.name} wakes up (SIGCONT), knows of nothing, and goes on")
+                self._wake_at = time.monotonic() + WAKE_AFTER_SECONDS
             case "refused" if line.member is victim:
                 self._say(
                     f"{victim.name}'s {line.said['point']} is refused: {line.said['outcome']} ({line.said['reason']})"
                 )
                 if line.said["point"] == "commit":
-                    self.finished = True
                     self._say(f"the whole story: {self._page(self._task_id)}")
             case "committed":
-                # It was woken before its lease was taken over: then its commit is as good as any.
-                self.finished = True
+                self._say(f"{victim.name} was woken before anybody took over: its commit counts")
 
 
 def _path(line: Line) -> str:

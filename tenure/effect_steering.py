@@ -1,0 +1,163 @@
+"""Effects and approvals as people and their automation see them: read, decide, reconcile (contract 8.4, 9)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+from tenure.decoding import decode
+from tenure.effect_calls import LookUp
+from tenure.records import Effect, Json
+from tenure.retrying import Repeat
+from tenure.transport import Answer
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What one person said of one exact payload."""
+
+    operator: str
+    decision: str
+    at: datetime
+    comment: str = ""
+    payload_digest_seen: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """A request to decide on one exact payload, for one dispatch."""
+
+    approval_id: str
+    effect_id: str
+    task_id: str
+    slot: str
+    downstream: str
+    payload_digest: str
+    state: str
+    expires_at: datetime
+    payload: Json = None
+    dispatch_number: int = 1
+    required_approvers: int = 1
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """How an approval stands after a decision."""
+
+    approval_id: str
+    state: str
+    replayed: bool = False
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """What a finding made of an effect."""
+
+    state: str
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Detail:
+    effect: Effect
+    evidence: tuple[Json, ...] = ()
+
+
+class EffectSteering(ABC):
+    """What `Client` can do about effects."""
+
+    def effects(self, **filters: str) -> Iterator[Effect]:
+        """Effects, page by page; `filters` as in the URL: queue, downstream, state, may_be_out."""
+        return self._pages("effects", filters, Effect)
+
+    def task_effects(self, task_id: str) -> Iterator[Effect]:
+        """The effects of a task."""
+        return self._pages(f"tasks/{_part(task_id)}/effects", {}, Effect)
+
+    def effect(self, effect_id: str) -> Effect:
+        """One effect as it stands."""
+        return decode(_Detail, self._get(f"effects/{_part(effect_id)}").body).effect
+
+    def evidence(self, effect_id: str) -> tuple[Mapping[str, Json], ...]:
+        """Everything that anybody has said about an effect: reports, late receipts, look-ups, a person's word."""
+        return decode(_Detail, self._get(f"effects/{_part(effect_id)}").body).evidence
+
+    def begin_look_up(self, effect_id: str) -> LookUp:
+        """Stamp a look-up, before the downstream is asked by the exact effect_id or receipt."""
+        answer = self._post(f"effects/{_part(effect_id)}/lookups", {})
+        return decode(LookUp, answer.body)
+
+    def reconcile(
+        self,
+        effect_id: str,
+        finding: Literal["HAPPENED", "NOT_HAPPENED"],
+        *,
+        dispatches: int,
+        detail: Json,
+        method: Literal["query", "operator", "late_receipt"] = "operator",
+        receipt: Json = None,
+        lookup_id: str | None = None,
+    ) -> Settled:
+        """Settle an effect by what was found about so many dispatches. The same again is `replayed`.
+
+        HAPPENED needs a receipt. Raises StaleEvidence, AlreadySettled, AbsenceNotSealed.
+        """
+        body: dict[str, Json] = {
+            "finding": finding,
+            "dispatches": dispatches,
+            "evidence": {"method": method, "detail": detail},
+        }
+        if receipt is not None:
+            body["receipt"] = receipt
+        if lookup_id is not None:
+            body["lookup_id"] = lookup_id
+        return decode(Settled, self._post(f"effects/{_part(effect_id)}/reconcile", body).body)
+
+    def approvals(self, **filters: str) -> Iterator[Approval]:
+        """Approvals, newest first; `filters` as in the URL: state, queue, downstream, task_id."""
+        return self._pages("approvals", filters, Approval)
+
+    def approve(self, approval_id: str, *, payload_digest: str, comment: str = "") -> Decided:
+        """Approve the payload with exactly this digest: the one that you have seen."""
+        body = {"payload_digest": payload_digest, "comment": comment}
+        return decode(Decided, self._post(f"approvals/{_part(approval_id)}/approve", body).body)
+
+    def reject(self, approval_id: str, *, payload_digest: str, reason: str) -> Decided:
+        """Reject it; the task fails with the reason."""
+        body = {"payload_digest": payload_digest, "reason": reason}
+        return decode(Decided, self._post(f"approvals/{_part(approval_id)}/reject", body).body)
+
+    # -- how: the client's own ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
+
+    @abstractmethod
+    def _post(
+        self,
+        path: str,
+        body: Mapping[str, Json],
+        *,
+        key: str | None = None,
+        repeat: Repeat = Repeat.BY_NATURE,
+    ) -> Answer: ...
+
+    @abstractmethod
+    def _pages(
+        self, path: str, filters: Mapping[str, str], kind: type[Record]
+    ) -> Iterator[Record]: ...
+
+
+def _part(value: str) -> str:
+    """One segment of a path, whatever is in it."""
+    if not value:
+        raise ValueError("an empty id names nothing")
+    return quote(value, safe="")
