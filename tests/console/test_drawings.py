@@ -1,7 +1,7 @@
 """The two drawings: nothing overlaps, nothing is lost, and words stay within the picture."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from uuid import UUID, uuid4
@@ -11,7 +11,7 @@ from console.timelines import LEFT, MAX_LANES, RIGHT, draw_timeline
 from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
 from coordinator.selectors.runs import Graph, GraphEdge, GraphNode
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def node(name: str, kind: str = "step", state: str = "READY") -> GraphNode:
