@@ -11,50 +11,64 @@ from tests.world import fingerprint
 
 from .callers import Api, Caller, attempt_path, commit_body, person, worker
 
-# W a worker with the scope `work`, S one with `submit`, U a viewer, V an approver, O an operator, A an administrator.
+# W a worker with the scope `work`, S one with `submit`, G one with `gate`; U a viewer, V an approver,
+# O an operator, A an administrator.
 TABLE = """
-read_me              W S U V O A
-list_queues          W S U V O A
-read_queue           W S U V O A
-create_queue         . . . . . A
-change_policy        . . . . . A
-set_intake           . . . . O A
-list_pools           . . U V O A
-create_pool          . . . . . A
-list_downstreams     . . U V O A
-register_downstream  . . . . . A
-change_downstream    . . . . . A
-list_credentials     . . . . . A
-create_credential    . . . . . A
-revoke_credential    . . . . . A
-submit_run           . S . . O A
-submit_task          . S . . O A
-list_runs            W S U V O A
-read_run             W S U V O A
-read_lineage         W S U V O A
-cancel_run           . . . . O A
-list_tasks           W S U V O A
-read_task            W S U V O A
-list_attempts        W S U V O A
-list_events          W S U V O A
-list_candidates      W S . V O A
-explain_task         W S U V O A
-cancel_task          . . . . O A
-revise_task          . . . . O A
-reopen_task          . . . . O A
-claim_tasks          W . . . . .
-claim_task           W . . . . .
-wait_for_work        W . . . . .
-renew_lease          W . . . . .
-renew_leases         W . . . . .
-stage_result         W . . . . .
-put_blob             W . . . . .
-read_blob            W S . V O A
-commit_result        W . . . . .
-commit_results       W . . . . .
-fail_attempt         W . . . . .
-release_attempt      W . . . . .
-read_memory          W S . V O A
+read_me              W S G U V O A
+list_queues          W S G U V O A
+read_queue           W S G U V O A
+create_queue         . . . . . . A
+change_policy        . . . . . . A
+set_intake           . . . . . O A
+list_pools           . . . U V O A
+create_pool          . . . . . . A
+list_downstreams     . . . U V O A
+register_downstream  . . . . . . A
+change_downstream    . . . . . . A
+list_credentials     . . . . . . A
+create_credential    . . . . . . A
+revoke_credential    . . . . . . A
+submit_run           . S . . . O A
+submit_task          . S . . . O A
+list_runs            W S . U V O A
+read_run             W S . U V O A
+read_lineage         W S . U V O A
+cancel_run           . . . . . O A
+list_tasks           W S . U V O A
+read_task            W S . U V O A
+list_attempts        W S . U V O A
+list_events          W S . U V O A
+list_candidates      W S . . V O A
+explain_task         W S . U V O A
+cancel_task          . . . . . O A
+revise_task          . . . . . O A
+reopen_task          . . . . . O A
+claim_tasks          W . . . . . .
+claim_task           W . . . . . .
+wait_for_work        W . . . . . .
+renew_lease          W . . . . . .
+renew_leases         W . . . . . .
+stage_result         W . . . . . .
+put_blob             W . . . . . .
+read_blob            W S . . V O A
+commit_result        W . . . . . .
+commit_results       W . . . . . .
+fail_attempt         W . . . . . .
+release_attempt      W . . . . . .
+read_memory          W S . . V O A
+prepare_effect       W . . . . . .
+accept_effect        W . . . . . .
+report_effect        W . G . . . .
+redeem_dispatch      . . G . . . .
+list_effects         W S . U V O A
+read_effect          W S . U V O A
+list_task_effects    W S . U V O A
+list_approvals       . . . U V O A
+read_approval        . . . U V O A
+approve              . . . . V . A
+reject               . . . . V . A
+start_look_up        W . . . V O A
+reconcile_effect     W . . . V O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
@@ -85,7 +99,7 @@ def test_the_written_table_has_every_operation_once() -> None:
     assert sorted(names) == sorted(operation.value for operation in Operation)
 
 
-@pytest.mark.parametrize("letter", list("WSUVOA"))
+@pytest.mark.parametrize("letter", list("WSGUVOA"))
 def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> None:
     callers = {
         "U": api.viewer,
@@ -94,7 +108,8 @@ def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> N
         "A": api.admin,
         "W": api.worker,
     }
-    caller = callers.get(letter) or worker("submitter", scopes=("submit",))
+    scopes = {"S": "submit", "G": "gate"}
+    caller = callers.get(letter) or worker("other", scopes=(scopes[letter],))
     before, wrong = fingerprint(*EVERYTHING), []
     for name, (method, path) in requests().items():
         reply = caller.send(method, path, {} if method in ("POST", "PATCH") else None, key="k" * 16)

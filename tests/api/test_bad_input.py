@@ -51,7 +51,7 @@ def invalid(reply: Reply) -> set[str]:
 @pytest.mark.parametrize(
     ("raw", "where"),
     [
-        (b" ", "column 2"),
+        (b" ", "empty"),
         (b"{", "column 2"),
         (b'{"queue": "q",}', "column 14"),
         (b"[1\n2]", "line 2"),
