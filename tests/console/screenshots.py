@@ -17,11 +17,12 @@ from tests import plugin
 WIDTHS: Final = (320, 768, 1440)
 CHOSEN: Final = frozenset(
     {
-        "overview-1440-light",
-        "overview-320-light",
-        "task-1440-light",
-        "task-1440-dark",
-        "run-1440-light",
+        "overview-light-1440",
+        "overview-dark-320",
+        "task-timeline-light-1440",
+        "task-timeline-dark-1440",
+        "run-light-1440",
+        "tasks-dark-1440",
     }
 )
 
@@ -96,7 +97,7 @@ def _pages(scene: Any) -> dict[str, str]:
         "run-unfolded": f"{run}?unfold=1",
         "run-lineage": f"{run}/lineage",
         "run-cancel": f"{run}/cancel",
-        "task": task,
+        "task-timeline": task,
         "task-candidates": f"{task}/candidates",
         "task-events": f"{task}/events",
         "task-input": f"{task}/input",
@@ -134,15 +135,16 @@ def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[s
                 )
                 page = context.new_page()
                 for name, path in pages.items():
-                    if wanted.chosen and f"{name}-{width}-{scheme}" not in CHOSEN:
+                    if wanted.chosen and f"{name}-{scheme}-{width}" not in CHOSEN:
                         continue
                     context.clear_cookies()
                     if name != "sign-in":
                         context.add_cookies([cookie])
                     page.goto(path)
-                    page.wait_for_function("document.fonts.status === 'loaded'")
+                    page.evaluate("document.fonts.ready.then(() => true)")
                     page.screenshot(
-                        path=wanted.folder / f"{name}-{width}-{scheme}.png", full_page=True
+                        path=wanted.folder / f"{name}-{scheme}-{width}.png",
+                        full_page=not wanted.chosen or name == "task-timeline",
                     )
                 context.close()
         browser.close()
