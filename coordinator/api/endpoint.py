@@ -24,8 +24,9 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.answers import RequestKey
 
 from .callers import identify
-from .parsing import Parsed, parse, parse_items, parse_query, read_body
+from .parsing import Parsed, parse, parse_items, parse_query
 from .problems import Fault, Problem, Refused, render_problem, render_refusal
+from .reading import read_body
 
 log = logging.getLogger(__name__)
 

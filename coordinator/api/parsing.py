@@ -1,30 +1,25 @@
 """From bytes to a checked body: all that is wrong with it at once, each fault by its JSON pointer (contract 5)."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
-from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, UnreadablePostError
+from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import ErrorDetails
 
-from coordinator import digests
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid
 
 from .problems import Fault, Problem, Refused
+from .values import faults_beyond_json, pointer_of
 
-MAX_BODY_BYTES: Final = 1024 * 1024
 #: A body with more faults than this is reported up to here.
 MAX_ERRORS: Final = 100
 MAX_ITEMS: Final = 100
 B = TypeVar("B")
 M = TypeVar("M", bound=BaseModel)
-LARGEST_INTEGER: Final = 2**53 - 1
 
-_LONG_DIGITS: Final = re.compile(rb"[0-9]{16}")
 _PLAIN: Final = {
     "missing": "This field is required.",
     "extra_forbidden": "There is no such field; remove it or correct its name.",
@@ -39,58 +34,10 @@ class Parsed(Generic[B]):
     document: Any
 
 
-def read_body(request: HttpRequest) -> bytes:
-    """The raw body, of at most MAX_BODY_BYTES; raises Problem, without reading on, for a larger one."""
-    if is_chunked(request):
-        raw = _read_chunked(request)
-    else:
-        try:
-            declared = int(request.META.get("CONTENT_LENGTH") or 0)
-        except ValueError:
-            raise Problem(Fault.UNREADABLE, "Content-Length is not a number.") from None
-        if declared > MAX_BODY_BYTES:
-            raise _too_large()
-        try:
-            raw = request.body
-        except RequestDataTooBig:
-            raise _too_large() from None
-        except UnreadablePostError:
-            raise Problem(
-                Fault.UNREADABLE, "The connection ended before the whole body had come."
-            ) from None
-    if len(raw) > MAX_BODY_BYTES:
-        raise _too_large()
-    return raw
-
-
-def is_chunked(request: HttpRequest) -> bool:
-    return "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower()
-
-
-def _read_chunked(request: HttpRequest) -> bytes:
-    """Django reads no body without a Content-Length; the server has the chunks."""
-    stream = request.META["wsgi.input"]
-    parts, size = [], 0
-    while size <= MAX_BODY_BYTES:
-        part = stream.read(min(65_536, MAX_BODY_BYTES + 1 - size))
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
-
-
-def _too_large() -> Problem:
-    return Problem(
-        Fault.TOO_LARGE,
-        f"A body may have {MAX_BODY_BYTES} bytes; a larger result is staged as a blob (PUT /attempts/{{id}}/blobs/…).",
-    )
-
-
 def parse(raw: bytes, model: type[M]) -> Parsed[M]:
     """Check `raw` against `model`; raises Refused with every fault, or that the fence is missing."""
     document = load(raw)
-    faults = list(_beyond_json(raw, document))
+    faults = list(faults_beyond_json(raw, document))
     if not faults:
         try:
             return Parsed(model.model_validate_json(raw), document)
@@ -218,63 +165,5 @@ def fence_missing(details: Sequence[ErrorDetails]) -> Refusal:
     )
 
 
-def pointer_of(loc: Sequence[int | str]) -> str:
-    """RFC 6901."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in loc)
-
-
 def _unique(errors: Sequence[FieldError]) -> list[FieldError]:
     return list({error.pointer: error for error in reversed(errors)}.values())[::-1]
-
-
-def _beyond_json(raw: bytes, document: Any) -> Iterator[FieldError]:
-    """Faults of values that JSON allows and the contract doesn't: NUL, deep nesting, integers beyond 2^53 - 1.
-
-    The bytes tell cheaply that there is none; only where they don't, the values are looked through.
-    """
-    brackets = raw.count(b"{") + raw.count(b"[")
-    if brackets > digests.MAX_DEPTH and _depth(document) > digests.MAX_DEPTH:
-        yield from _walk(document)
-    elif b"\\u0000" in raw or _LONG_DIGITS.search(raw):
-        # orjson makes floats of integers that need more than 64 bits; this one keeps them.
-        yield from _walk(from_json(raw))
-
-
-def _depth(document: Any) -> int:
-    depth, level = 0, [document]
-    while level and depth <= digests.MAX_DEPTH:
-        level = [
-            child
-            for node in level
-            if isinstance(node, dict | list)
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
-        depth += 1
-    return depth
-
-
-def _walk(document: Any) -> Iterator[FieldError]:
-    waiting: list[tuple[tuple[int | str, ...], Any]] = [((), document)]
-    while waiting:
-        path, node = waiting.pop()
-        match node:
-            case dict() | list() if len(path) >= digests.MAX_DEPTH:
-                yield FieldError(
-                    pointer_of(path), f"Nested deeper than {digests.MAX_DEPTH} levels; flatten it."
-                )
-            case dict():
-                for key, value in reversed(node.items()):
-                    if "\x00" in key:
-                        yield FieldError(pointer_of(path), "A name has a NUL character; remove it.")
-                    waiting.append(((*path, key), value))
-            case list():
-                waiting += [
-                    ((*path, index), value) for index, value in reversed(list(enumerate(node)))
-                ]
-            case str() if "\x00" in node:
-                yield FieldError(pointer_of(path), "The text has a NUL character; remove it.")
-            case int() if abs(node) > LARGEST_INTEGER:
-                yield FieldError(
-                    pointer_of(path),
-                    "Integers go up to ±(2^53 - 1) here; send a larger one as a string.",
-                )

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-import psycopg
 from django.db import connection
 from django.db.models import QuerySet
 
 from coordinator.models import Credential
+from coordinator.pipeline import Statement, run
 from coordinator.tokens import Token
 
 
@@ -100,11 +100,11 @@ def find_operator(token: Token) -> FoundOperator | None:
 
 
 def _row(sql: str, token: Token) -> tuple[Any, ...] | None:
-    """Run on the raw connection: this precedes every request, and the server keeps it prepared."""
+    """Run past Django's cursors: this precedes every request, and the server keeps it prepared."""
     connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        row: tuple[Any, ...] | None = cursor.execute(sql, (token.prefix,), prepare=True).fetchone()
-    return row if row is not None and token.matches(row[0]) else None
+    with connection.wrap_database_errors:
+        (rows,) = run(connection.connection, [Statement(sql, (token.prefix,))])
+    return rows[0] if rows and token.matches(rows[0][0]) else None
 
 
 def all_credentials() -> QuerySet[Credential]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.api.parsing import MAX_BODY_BYTES
+from coordinator.api.reading import MAX_BODY_BYTES
 from coordinator.services.graphs import MAX_NODES
 from tests.world import fingerprint
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from coordinator import digests
-from coordinator.api.parsing import MAX_BODY_BYTES
+from coordinator.api.reading import MAX_BODY_BYTES
 from coordinator.models import Blob, Run
 from tests.sdk.served import Served
 from tests.world import fingerprint

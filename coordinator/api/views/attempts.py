@@ -11,9 +11,10 @@ from coordinator.access import Operation, sees_queue
 from coordinator.api.bodies.attempts import CommitBody, FailBody, ReleaseBody, RenewBody, StageBody
 from coordinator.api.bodies.fields import FenceBody, usage_of
 from coordinator.api.endpoint import Call, Endpoint, operation
-from coordinator.api.parsing import details_of, fence_missing, field_error, is_chunked
+from coordinator.api.parsing import details_of, fence_missing, field_error
 from coordinator.api.paths import uuid_of
 from coordinator.api.problems import Fault, Problem, Refused
+from coordinator.api.reading import is_chunked
 from coordinator.fence import Fence
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.tasks import find_attempt
