@@ -9,9 +9,9 @@ replay gives the same dispatch and no new deadline (contract 5).
 from collections.abc import Iterator
 
 from . import ledger
-from .ledger import KEY_FRESH
 from .rules import Guarantee, Model, may_be_out, receipt_on_file
 from .world import (
+    KEY_FRESH,
     Answer,
     Approval,
     Call,

@@ -10,9 +10,19 @@
 
 from collections.abc import Iterator
 
-from .ledger import KEY_CLOSING, KEY_FRESH, KEY_LAPSED
 from .rules import Guarantee, Key, Model, all_late
-from .world import Answer, Call, Denied, Effect, Step, Violation, World
+from .world import (
+    KEY_CLOSING,
+    KEY_FRESH,
+    KEY_LAPSED,
+    Answer,
+    Call,
+    Denied,
+    Effect,
+    Step,
+    Violation,
+    World,
+)
 
 HOLDS, FALSE_BY_US, FALSE_BY_ANOTHER = range(3)
 

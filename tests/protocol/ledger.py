@@ -6,6 +6,7 @@ The steps that call these, with the guard before them, are in attempts.py and pe
 from .rules import Guarantee, Model, all_late, may_be_out, receipt_on_file
 from .world import (
     GONE,
+    KEY_LAPSED,
     OLD_GENERATION,
     REVIVED,
     Answer,
@@ -18,9 +19,6 @@ from .world import (
     Violation,
     World,
 )
-
-#: `World.place` of a downstream that dedupes: the key is fresh; too old to send again; perhaps forgotten.
-KEY_FRESH, KEY_CLOSING, KEY_LAPSED = range(3)
 
 #: Task states that a cancel, a revise or a bump still finds unfinished.
 UNFINISHED = frozenset(
@@ -115,11 +113,16 @@ def record_report(model: Model, world: World, number: int, answer: Answer) -> Wo
     """8.3, from any attempt at any time. `Answer.NOTHING` is a report of UNKNOWN."""
     rules, d = model.rules, world.dispatches[number]
     newest = number == len(world.dispatches) - 1 or not rules.report_needs_newest
-    counts = model.current(d.stale, world) and newest and d.unsettled and may_be_out(world.effect)
+    current = model.current(d.stale, world)
+    counts = current and newest and d.unsettled and may_be_out(world.effect)
+    if world.effect == Effect.RESENDABLE and current and not rules.report_counts_on_resendable:
+        return world.changed(number, receipt=1) if answer == Answer.DONE else world
     if answer == Answer.DONE:
         if counts:
             world = world.changed(number, outcome=Outcome.COMMITTED)
             return world._replace(effect=Effect.COMMITTED)
+        if current and not newest and not rules.older_receipt_counts:
+            return world.changed(number, receipt=1)
         return keep_receipt(model, world, number)
     if not counts:
         return world

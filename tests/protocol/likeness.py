@@ -67,7 +67,9 @@ def _useful(model: Model, world: World) -> int:
 def _dispatch(model: Model, d: Dispatch, *, newest: bool) -> Dispatch:
     rules = model.rules
     # Only the newest dispatch counts in reports and at the gate: whose an older one was matters no more.
-    no_use = d.stale & rules.checked or (not newest and rules.report_needs_newest)
+    no_use = d.stale & rules.checked or (
+        not newest and rules.report_needs_newest and rules.older_receipt_counts
+    )
     if no_use and d.stale != GONE:
         d = d._replace(stale=GONE)
     # "Not done" that a report can't make any use of.

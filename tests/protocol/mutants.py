@@ -130,6 +130,21 @@ LEDGER: Final = (
         finds={Violation.RECEIPT_IGNORED: 10},
     ),
     Failure(
+        name="a report that counts for nothing on RESENDABLE",
+        why="the answer was slow, the look-up was quick, and then the success is told",
+        downstream=CONDITIONAL,
+        rules=Rules(report_counts_on_resendable=False),
+        finds={Violation.RECEIPT_IGNORED: 10},
+    ),
+    Failure(
+        name="a receipt of an older dispatch is only noted",
+        why="the same attempt made a newer dispatch, and then hears of the first",
+        downstream=CONDITIONAL,
+        rules=Rules(older_receipt_counts=False),
+        dispatches=3,
+        finds={Violation.RECEIPT_IGNORED: 0},
+    ),
+    Failure(
         name="no STALE_EVIDENCE",
         why="a look-up made before the second dispatch settles the second dispatch",
         downstream=QUERIED_LATE,

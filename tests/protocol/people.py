@@ -14,6 +14,7 @@ from .world import (
     AFTER_SETTLE,
     BY_OLD_KEY,
     EARLY,
+    KEY_LAPSED,
     OLD_CANCEL,
     OLD_EPOCH,
     OLD_GENERATION,
@@ -55,7 +56,7 @@ def _looks(model: Model, world: World) -> Iterator[Step]:
 
     An operator can look where a key has been forgotten, or where nothing can be asked: at the world itself.
     """
-    old_key = model.downstream.forgetful and world.place == ledger.KEY_LAPSED
+    old_key = model.downstream.forgetful and world.place == KEY_LAPSED
     if old_key:
         after = world._replace(absent=world.absent | BY_OLD_KEY)
         if after != world:

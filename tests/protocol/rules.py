@@ -9,6 +9,7 @@ from typing import Final
 
 from .world import (
     GONE,
+    KEY_LAPSED,
     OLD_CANCEL,
     OLD_EPOCH,
     OLD_GENERATION,
@@ -119,6 +120,10 @@ class Rules:
     receipt_moves_ledger: bool = True  # 8.3, PREPARED or RESENDABLE → UNKNOWN
     receipt_revives: bool = False  # a late receipt makes its attempt current again
     report_needs_newest: bool = True  # 8.3, "it counts only for the slot's newest dispatch"
+    report_counts_on_resendable: bool = True  # 2, RESENDABLE → COMMITTED
+    older_receipt_counts: bool = (
+        True  # 8.3, a receipt of a dispatch that is not the newest is one too
+    )
     refused_needs_others_closed: bool = (
         True  # 8.3, REFUSED → PREPARED only if no other dispatch is open
     )
@@ -182,6 +187,8 @@ class Model:
 
     def can_settle(self, world: World) -> bool:
         """Whether a worker can bring an effect that may be out any further (contract 7)."""
+        if self.downstream.forgetful and world.place == KEY_LAPSED:
+            return False
         if world.effect == Effect.RESENDABLE:
             return True
         return self.downstream.askable and self.replayable

@@ -34,9 +34,10 @@ class Failure:
     downstream: Downstream
     finds: dict[Violation, int]  # with the length of the shortest story
     rules: Rules = CONTRACT
+    dispatches: int = 2
 
     def model(self) -> Model:
-        return Model(downstream=self.downstream, rules=self.rules)
+        return Model(downstream=self.downstream, rules=self.rules, dispatches=self.dispatches)
 
 
 CONDITIONAL: Final = Downstream(

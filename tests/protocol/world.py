@@ -20,6 +20,9 @@ REVIVED: Final = 8  # in mutants only: a fence that is behind, and let through a
 #: Look-ups that saw nothing: begun before every deadline + settle had passed, or after; or by a key perhaps forgotten.
 EARLY, AFTER_SETTLE, BY_OLD_KEY = 1, 2, 4
 
+#: `World.place` of a downstream that dedupes: the key is fresh; too old to send again; perhaps forgotten.
+KEY_FRESH, KEY_CLOSING, KEY_LAPSED = range(3)
+
 
 class Task(IntEnum):
     """Contract 2. BLOCKED and FAILED are left out: for an effect they are READY and CANCELLED again."""
