@@ -106,15 +106,21 @@ RULES: dict[str, str] = {
 }
 
 
-def check() -> None:
-    """Fails with the rule and the rows that break it."""
+def broken_rules(cursor: Any) -> dict[str, Any]:
+    """The rules that do not hold, each with some of the rows that break it."""
     broken = {}
+    for rule, sql in RULES.items():
+        cursor.execute(sql)
+        rows = cursor.fetchmany(5)
+        if rows:
+            broken[rule] = rows
+    return broken
+
+
+def check() -> None:
+    """Fails with the rules and the rows that break them."""
     with connection.cursor() as cursor:
-        for rule, sql in RULES.items():
-            cursor.execute(sql)
-            rows = cursor.fetchmany(5)
-            if rows:
-                broken[rule] = rows
+        broken = broken_rules(cursor)
     assert not broken, broken
 
 
