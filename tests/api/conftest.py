@@ -18,5 +18,5 @@ def _nobody_is_throttled() -> Iterator[None]:
 
 
 @pytest.fixture
-def api(transactional_db: None) -> Api:
+def api(db: None) -> Api:
     return callers.make_world()

@@ -227,7 +227,7 @@ def test_c20_a_write_that_landed_is_not_done_again_by_its_repeat(api: Api) -> No
 # --- hints --------------------------------------------------------------------------------------
 
 
-def test_a_hint_tells_at_once_of_work_and_of_none(api: Api) -> None:
+def test_a_hint_tells_at_once_of_work_and_of_none(transactional_db: None, api: Api) -> None:
     assert api.worker.get("/queues/q/hint").body["may_have_work"] is False
     api.submit()
     assert api.worker.get("/queues/q/hint?wait_seconds=30").body["may_have_work"] is True
