@@ -11,7 +11,14 @@ from typing import IO
 from tests.site.waiting import until
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
-OURS_ALONE = ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS", "DEBUG")
+OURS_ALONE = (
+    "DATABASE_URL",
+    "CELERY_BROKER_URL",
+    "SECRET_KEY",
+    "ALLOWED_HOSTS",
+    "DEBUG",
+    "DJANGO_ALLOW_ASYNC_UNSAFE",
+)
 
 
 def environment(**extra: str) -> dict[str, str]:
