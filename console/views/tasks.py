@@ -7,7 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.candidates import compare_candidates
-from console.filters import as_number, as_uuid, wanted_tasks
+from console.filters import as_number
+from console.listings import read_listing
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
 from console.preferences import read_preferences
@@ -16,12 +17,10 @@ from console.timelines import draw_timeline
 from coordinator.selectors import (
     console_attempts,
     console_task,
-    console_tasks,
     events,
     explain,
     tasks,
 )
-from coordinator.selectors.console_counts import COUNT_CAP
 from coordinator.states import CANCELLABLE_TASK, TaskState
 
 EVENTS_A_PAGE = 100
@@ -31,34 +30,9 @@ _REOPENABLE = frozenset({TaskState.CANCELLED, TaskState.FAILED})
 
 @page()
 def task_list(request: HttpRequest) -> HttpResponse:
-    wanted = wanted_tasks(request.GET)
-    held = [found for found in map(as_uuid, request.GET.get("held", "").split(",")) if found]
-    if held:
-        rows, listing = console_tasks.read_held_tasks(held), None
-    else:
-        listing = console_tasks.list_tasks(
-            wanted.tasks,
-            before=as_uuid(request.GET.get("before")),
-            after=as_uuid(request.GET.get("after")),
-        )
-        rows = listing.rows
-    counts = console_tasks.count_tasks(
-        wanted.tasks, newer_than=rows[0].task_id if held and rows else None
-    )
-    state = wanted.tasks.state
-    context = {
-        "wanted": wanted,
-        "rows": rows,
-        "page": listing,
-        "counts": counts,
-        "states": [
-            (each, counts.get(each)) for each in TaskState if counts.get(each) or each == state
-        ],
-        "strayed": sum(1 for row in rows if state and row.state != state),
-        "cap": COUNT_CAP,
-    }
-    poll = {"held": ",".join(row.task_id.hex for row in rows)} if rows else {}
-    return show(request, "console/tasks.html", context, every_seconds=10, poll=poll)
+    listing = read_listing(request)
+    context = {"listing": listing, "wanted": listing.wanted}
+    return show(request, "console/tasks.html", context, every_seconds=10, poll=listing.poll)
 
 
 @page()

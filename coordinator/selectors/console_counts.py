@@ -1,13 +1,26 @@
 """Counts that stop at a cap: a number on a page never costs more than its rows are worth."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
-from django.db import connection
+import psycopg.errors
+from django.db import OperationalError, connection
 from django.db.models import QuerySet
+
+T = TypeVar("T")
 
 #: A count beyond this is shown as "10 000+".
 COUNT_CAP: Final = 10_000
+
+
+def in_time(read: Callable[[], T]) -> T | None:
+    """What `read` finds, or None where the database gave up: the filter leads through too many rows."""
+    try:
+        return read()
+    except OperationalError as error:
+        if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+            return None
+        raise
 
 
 def capped_counts(

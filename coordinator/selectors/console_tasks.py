@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from coordinator.models import Task
-from coordinator.selectors.console_counts import capped_counts
+from coordinator.selectors.console_counts import capped_counts, in_time
 from coordinator.states import TaskState
 
 PAGE_SIZE: Final = 50
@@ -89,7 +89,6 @@ def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[T
     }
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.state and not any_state:
-        # SQL that repeats the partial index' own condition, so that a rare state is found by it.
         rows = rows.filter(state=wanted.state)
     if wanted.node:
         rows = rows.filter(node_id__startswith=wanted.node)
@@ -106,15 +105,24 @@ def list_tasks(
     before: UUID | None = None,
     after: UUID | None = None,
     size: int = PAGE_SIZE,
-) -> TaskPage:
-    """A page of tasks, newest first: those older than `before`, or the next ones newer than `after`."""
+) -> TaskPage | None:
+    """A page of tasks, newest first: those older than `before`, or the next ones newer than `after`.
+
+    None where the filter leads through more rows than the database looks at in time.
+    """
     rows: Any = tasks_matching(wanted).values_list(*_COLUMNS)
     if after:
-        found = list(rows.filter(task_id__gt=after).order_by("task_id")[: size + 1])
+        forward = rows.filter(task_id__gt=after).order_by("task_id")[: size + 1]
+        found = in_time(lambda: list(forward))
+        if found is None:
+            return None
         return TaskPage(_typed(found[:size][::-1]), newer=len(found) > size, older=True)
     if before:
         rows = rows.filter(task_id__lt=before)
-    found = list(rows.order_by("-task_id")[: size + 1])
+    backward = rows.order_by("-task_id")[: size + 1]
+    found = in_time(lambda: list(backward))
+    if found is None:
+        return None
     return TaskPage(_typed(found[:size]), newer=before is not None, older=len(found) > size)
 
 
@@ -127,16 +135,17 @@ def read_held_tasks(task_ids: Sequence[UUID]) -> tuple[TaskListRow, ...]:
 def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[str, int]:
     """Capped counts by state, of all that match (`total`), and of those newer than an id (`new`).
 
-    Without a run or a queue SUPERSEDED is not counted: no index holds it, and nobody waits for it.
+    Without a run SUPERSEDED is not counted: no index holds it, and nobody waits for it. Empty
+    where the database can't count in time.
     """
     base = tasks_matching(wanted, any_state=True)
-    narrow = bool(wanted.run_id or wanted.queue or wanted.ids)
+    narrow = bool(wanted.run_id or wanted.ids)
     states = [state for state in TaskState if narrow or state is not TaskState.SUPERSEDED]
     queries = {str(state): base.filter(state=state) for state in states}
     queries["total"] = tasks_matching(wanted)
     if newer_than:
         queries["new"] = tasks_matching(wanted).filter(task_id__gt=newer_than)
-    return capped_counts(queries)
+    return in_time(lambda: capped_counts(queries)) or {}
 
 
 def _typed(rows: Sequence[tuple[Any, ...]]) -> tuple[TaskListRow, ...]:

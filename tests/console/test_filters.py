@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from console.filters import id_range, wanted_tasks
@@ -130,3 +131,15 @@ def test_a_filter_writes_itself_back_into_an_address() -> None:
     wanted = wanted_tasks(query)
     assert wanted.link() == "?state=READY&owner=a+b%26c&q=x"
     assert wanted.link(state="") == "?owner=a+b%26c&q=x"
+
+
+def test_a_filter_that_leads_through_too_many_rows_is_told(signed_in: Client, scene: Scene) -> None:
+    """Proved with a lock that the query waits for: the database gives up, the page says what to do."""
+    with world.holding("LOCK TABLE coordinator_task IN ACCESS EXCLUSIVE MODE"):
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = '100ms'")
+        answer = signed_in.get("/tasks?kind=rare")
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '4s'")
+    assert answer.status_code == 200
+    assert "This filter leads through too many tasks." in answer.content.decode()
