@@ -112,7 +112,7 @@ class Place:
         """Resident memory of the largest web process, in MiB."""
         assert self.web is not None
         children = Path(f"/proc/{self.web.pid}/task/{self.web.pid}/children").read_text().split()
-        sizes = [_resident_mib(int(pid)) for pid in [*children, self.web.pid]]
+        sizes = [_resident_mib(pid) for pid in [*map(int, children), self.web.pid]]
         return max(sizes)
 
     def _make_credential(self) -> str:
