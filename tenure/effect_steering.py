@@ -66,6 +66,11 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Effects:
+    results: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Detail:
     effect: Effect
     evidence: tuple[Json, ...] = ()
@@ -78,9 +83,9 @@ class EffectSteering(ABC):
         """Effects, page by page; `filters` as in the URL: queue, downstream, state, may_be_out."""
         return self._pages("effects", filters, Effect)
 
-    def task_effects(self, task_id: str) -> Iterator[Effect]:
-        """The effects of a task."""
-        return self._pages(f"tasks/{_part(task_id)}/effects", {}, Effect)
+    def task_effects(self, task_id: str) -> tuple[Effect, ...]:
+        """The effects of a task, by slot."""
+        return decode(_Effects, self._get(f"tasks/{_part(task_id)}/effects").body).results
 
     def effect(self, effect_id: str) -> Effect:
         """One effect as it stands."""

@@ -28,6 +28,7 @@ from tenure.downstreams.base import (
     Bound,
     Call,
     DontKnow,
+    Guarantee,
     Happened,
     Refused,
     Sent,
@@ -114,9 +115,7 @@ class Intent:
                     effect = self._settle(effect)
                 case _:
                     break
-        raise Unsettled(
-            f"not settled after {sends} sends", effect=effect, asks_again=self._adapter.can_be_asked
-        )
+        raise Unsettled(f"not settled after {sends} sends", effect=effect, asks_again=True)
 
     # -- binding ------------------------------------------------------------------------------------------------
 
@@ -196,7 +195,9 @@ class Intent:
     def _settle(self, effect: Effect) -> Effect:
         """Find out what came of a call that was allowed: ask the downstream, and tell the coordinator what it said."""
         if not self._adapter.can_be_asked:
-            raise Unsettled("the downstream can't be asked", effect=effect, asks_again=False)
+            # A gate's dispatch is settled by the end of this attempt, unless it was redeemed.
+            waits = effect.guarantee in {Guarantee.NONE, Guarantee.QUERY_ONLY}
+            raise Unsettled("the downstream can't be asked", effect=effect, asks_again=not waits)
         look_up = self._calls.begin_look_up(self.effect_id)
         found = self._adapter.look_up(_bound(effect), deadline=time.monotonic() + LOOK_UP_SECONDS)
         try:

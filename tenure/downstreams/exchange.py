@@ -31,8 +31,6 @@ _SAYS_NO = frozenset(
     {400, 401, 402, 403, 404, 405, 406, 407, 410, 411, 413, 414, 415, 416, 417, 421, 422}
     | {424, 426, 428, 429, 431, 451}
 )
-#: A gate's outcomes that say: the tool has not acted and this call can't make it.
-_GATE_SAYS_NO = frozenset({"FENCED", "CANCELLED", "STALE_INPUT", "MALFORMED"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +96,7 @@ def verdict(answer: Answered) -> Sent:
     gate = answer.headers.get(names.GATE)
     if gate is not None:
         detail = f"the gate answered {gate}"
-        return Refused(detail=detail) if gate in _GATE_SAYS_NO else Unknown(detail=detail)
+        return Refused(detail=detail) if gate in names.TURNED_AWAY else Unknown(detail=detail)
     if answer.status in {200, 201, 204}:
         return Happened(receipt=receipt_of(answer), etag=answer.headers.get("ETag"))
     detail = f"HTTP {answer.status}: {_text(answer.content)}"

@@ -21,6 +21,22 @@ DEADLINE = "Tenure-Deadline"
 CONDITION = "Tenure-Condition"
 #: On a gate's own answers: its outcome. A tool behind it never sets this.
 GATE = "Tenure-Gate"
+#: Outcomes at the gate that say: not redeemed, so the tool has not acted and this call can't make it. Any other one
+#: (ALREADY_REDEEMED, or a coordinator that did not answer) leaves open what came of the dispatch.
+TURNED_AWAY = frozenset(
+    {
+        "FENCED",
+        "CANCELLED",
+        "STALE_INPUT",
+        "PAYLOAD_CONFLICT",
+        "INVALID",
+        "FORBIDDEN",
+        "NOT_FOUND",
+        "MALFORMED",
+        "LATE",
+        "REFUSED",
+    }
+)
 
 
 def headers_of(call: Call) -> dict[str, str]:

@@ -25,7 +25,7 @@ from tenure.downstreams.base import (
 )
 from tenure.downstreams.exchange import LARGEST_QUOTED_BYTES
 from tenure.downstreams.fields import Fields, no_condition
-from tenure.downstreams.headers import headers_of
+from tenure.downstreams.headers import TURNED_AWAY, headers_of
 from tenure.errors import NotEncodable
 from tenure.records import Json
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 META = "tenure/"
 #: In a gate's own result.
 GATE = "tenure/gate"
-_GATE_SAYS_NO = frozenset({"FENCED", "CANCELLED", "STALE_INPUT", "MALFORMED"})
 #: JSON-RPC: no such method, wrong parameters. The tool was not reached.
 _NOT_REACHED = frozenset({-32601, -32602})
 
@@ -173,7 +172,7 @@ def _verdict(result: CallToolResult) -> Sent:
     gate = (result.meta or {}).get(GATE)
     if gate is not None:
         detail = f"the gate answered {gate}"
-        return Refused(detail=detail) if gate in _GATE_SAYS_NO else Unknown(detail=detail)
+        return Refused(detail=detail) if gate in TURNED_AWAY else Unknown(detail=detail)
     if result.is_error:
         return Unknown(detail=f"the tool failed, perhaps after it had acted: {_quoted(result)}")
     said = _structured(result)

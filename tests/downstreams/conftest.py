@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.sdk.conftest import history_holds, served, site
+
+__all__ = ["history_holds", "served", "site"]
+
 
 @pytest.fixture
 def database() -> dict[str, Any]:
