@@ -19,6 +19,8 @@ LOG_LIMIT_BYTES = 16 * 1024 * 1024
 RESTARTS = 5
 RESTART_WINDOW_SECONDS = 120.0
 PAUSE_SECONDS = 0.05
+# Not on macOS before Python 3.13: there a leader is reaped when it is noticed, and its group is left to die by itself.
+CAN_LOOK_WITHOUT_REAPING = hasattr(os, "waitid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Child:
         """True when the leader is gone. It stays unreaped, so that its number remains ours."""
         if self.process is None or self.process.returncode is not None:
             return True
+        if not CAN_LOOK_WITHOUT_REAPING:
+            return self.process.poll() is not None
         return (
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         )
