@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
@@ -37,7 +38,7 @@ class Parsed(Generic[B]):
 def parse(raw: bytes, model: type[M]) -> Parsed[M]:
     """Check `raw` against `model`; raises Refused with every fault, or that the fence is missing."""
     document = load(raw)
-    faults = list(faults_beyond_json(raw, document))
+    faults = list(islice(faults_beyond_json(raw, document), MAX_ERRORS))
     if not faults:
         try:
             return Parsed(model.model_validate_json(raw), document)
@@ -86,7 +87,7 @@ def refusal_of(faults: Sequence[FieldError], details: Sequence[ErrorDetails]) ->
     missing_fence = [detail for detail in details if _is_missing_fence(detail)]
     if missing_fence:
         return fence_missing(missing_fence)
-    return invalid(*_unique([*faults, *map(field_error, details)])[:MAX_ERRORS])
+    return invalid(*_unique([*faults, *map(field_error, details[:MAX_ERRORS])])[:MAX_ERRORS])
 
 
 def parse_query(request: HttpRequest, model: type[BaseModel] | None) -> Any:

@@ -192,6 +192,13 @@ def test_a_database_that_is_too_busy_is_503_with_retry_after(locked_queue: None,
     assert reply.outcome is None
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_host_that_is_not_ours_is_a_problem(signed: bool, api: Api) -> None:
+    reply = (api.worker if signed else api.nobody).get("/me", Host="evil.example")
+    assert reply.status == 400
+    assert reply.headers["Content-Type"] == "application/problem+json"
+
+
 def test_health_tells_no_more_than_that_it_is_well(client: Client, api: Api) -> None:
     for path in ("/healthz", "/readyz", f"{BASE}/healthz", f"{BASE}/readyz"):
         reply = client.get(path)

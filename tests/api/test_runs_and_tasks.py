@@ -113,6 +113,8 @@ def test_a_tasks_etag_is_its_state_version_and_saves_the_body(api: Api) -> None:
     same = api.operator.get(path, If_None_Match='"0", "1"')
     assert (same.status, same.body, same.headers["ETag"]) == (304, b"", '"1"')
     assert same.headers["Cache-Control"] == "no-store"
+    for tags in ('W/"1"', "*"):
+        assert api.operator.get(path, If_None_Match=tags).status == 304
     api.claim()
     changed = api.operator.get(path, If_None_Match='"1"')
     assert (changed.status, changed.body["state"], changed.headers["ETag"]) == (

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from coordinator.services.graphs import MAX_ATTEMPTS, MAX_PRIORITY, MAX_SLOTS
+from coordinator.services.graphs import MAX_ATTEMPTS, MAX_NODES, MAX_PRIORITY, MAX_SLOTS
 from coordinator.services.runs import NodeSpec
 from coordinator.services.texts import MAX_NAME_CHARS
 from coordinator.states import Replay
@@ -41,16 +41,14 @@ class PlaceBody(Body):
 
 class NodeBody(PlaceBody):
     node_id: Name
-    depends_on: list[Name] = []
+    depends_on: Annotated[list[Name], Field(max_length=MAX_NODES)] = []
 
 
 class RunBody(Body):
-    """How many nodes a run may have is said by the service, with the mend."""
-
     queue: Word
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = ""
     metadata: dict[str, Json] = {}
-    nodes: Annotated[list[NodeBody], Field(min_length=1)]
+    nodes: Annotated[list[NodeBody], Field(min_length=1, max_length=MAX_NODES)]
 
 
 class TaskBody(PlaceBody):

@@ -101,8 +101,7 @@ class OneTask(Endpoint):
         answer = read_task(call, uuid_of(task_id, "task"))
         if isinstance(answer, Refusal):
             return answer
-        wanted = call.request.META.get("HTTP_IF_NONE_MATCH", "")
-        if wanted and answer.headers["ETag"] in (each.strip() for each in wanted.split(",")):
+        if matches(call.request.META.get("HTTP_IF_NONE_MATCH", ""), answer.headers["ETag"]):
             return HttpResponse(status=304, headers=dict(answer.headers))
         return answer
 
@@ -168,6 +167,12 @@ class TaskExplanation(Endpoint):
     def get(self, call: Call[None], task_id: str) -> Explanation | Refusal:
         found = explain_task(uuid_of(task_id, "task"), queues=queues_of(call.caller))
         return found or not_found("task")
+
+
+def matches(if_none_match: str, etag: str) -> bool:
+    """RFC 9110, 13.1.2: a list of tags, compared weakly, or `*`."""
+    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return etag in tags or "*" in tags
 
 
 def read_task(call: Call[Any], task_id: UUID, *, status: int = 200) -> Answer | Refusal:
