@@ -3,7 +3,8 @@
 from celery import shared_task
 
 from coordinator.actors import system
-from coordinator.services import approvals, deadlines, hints, leases, settlements
+from coordinator.services import approvals, deadlines, hints, leases, look_ups, settlements
+from coordinator.site.adapters import registered_adapters
 
 
 @shared_task(name="coordinator.tasks.sweep", ignore_result=True)
@@ -31,3 +32,9 @@ def pass_deadlines() -> int:
 def expire_approvals() -> int:
     """Requests and grants that nobody acted on in time expire (contract 9)."""
     return approvals.expire_approvals(actor=system("approvals"))
+
+
+@shared_task(name="coordinator.tasks.look_up_effects", ignore_result=True)
+def look_up_effects() -> int:
+    """Ask the registered downstreams about UNKNOWN effects that nobody holds (contract 8.4)."""
+    return look_ups.look_up_effects(adapters=registered_adapters(), actor=system("look-ups"))

@@ -30,5 +30,6 @@ app.conf.beat_schedule = {
     "sweep": _every(1.0, "coordinator.tasks.sweep"),
     "pass-deadlines": _every(1.0, "coordinator.tasks.pass_deadlines"),
     "expire-approvals": _every(5.0, "coordinator.tasks.expire_approvals"),
+    "look-up-effects": _every(10.0, "coordinator.tasks.look_up_effects"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

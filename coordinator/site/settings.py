@@ -106,6 +106,8 @@ BLOB_STORAGE = environment.text(
     "TENURE_BLOB_STORAGE", "django.core.files.storage.FileSystemStorage"
 )
 BLOB_OPTIONS = environment.mapping("TENURE_BLOB_STORAGE_OPTIONS")
+# Adapters for the coordinator's own look-ups: package.module:name (coordinator/site/adapters.py).
+ADAPTERS = environment.text("TENURE_ADAPTERS")
 # How long a request for approval, and a grant, stand (contract 9).
 APPROVAL_SECONDS = environment.number("TENURE_APPROVAL_SECONDS", 24 * 60 * 60, minimum=60)
 MAX_BLOB_BYTES = environment.number("TENURE_MAX_BLOB_BYTES", 1024**3, minimum=1)
