@@ -142,7 +142,7 @@ LEDGER: Final = (
         downstream=CONDITIONAL,
         rules=Rules(older_receipt_counts=False),
         dispatches=3,
-        finds={Violation.RECEIPT_IGNORED: 0},
+        finds={Violation.RECEIPT_IGNORED: 14},
     ),
     Failure(
         name="no STALE_EVIDENCE",
