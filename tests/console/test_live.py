@@ -91,6 +91,17 @@ def test_it_rests_while_a_person_types_or_selects_in_it(
     assert poll(page).status in (200, 304)
 
 
+def test_a_hidden_tab_asks_for_nothing(opened: Open, scene: Scene, operator: Any) -> None:
+    page = opened(user=operator).page
+    page.goto("/queues")
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"
+    )
+    assert polls_sent(page) == 0
+    page.evaluate("delete document.hidden")
+    assert poll(page).status == 304
+
+
 def test_the_pause_button_stops_it_and_starts_it_again(
     opened: Open, scene: Scene, operator: Any
 ) -> None:

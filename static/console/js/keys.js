@@ -1,7 +1,6 @@
 // Keyboard shortcuts. They move, open and copy; none of them decides or sends anything.
 import { copy } from "./copy.js";
 
-const PAGES = { o: "/", r: "/runs", t: "/tasks", u: "/queues" };
 const TYPING = "input, select, textarea, [contenteditable]";
 const help = document.getElementById("keys");
 let going = 0;
@@ -47,9 +46,10 @@ function pressed(event) {
   if (event.target.closest?.(TYPING) || document.querySelector("dialog[open]")) return;
   const second = going && performance.now() - going < 1200;
   going = 0;
-  if (second && PAGES[event.key]) {
+  const page = second && /^[a-z]$/.test(event.key) && document.querySelector(`[data-go="${event.key}"]`);
+  if (page) {
     event.preventDefault();
-    location.assign(PAGES[event.key]);
+    location.assign(page.href);
   } else if (event.key === "g") {
     going = performance.now();
   } else if (Object.hasOwn(ACTIONS, event.key)) {

@@ -52,6 +52,10 @@ function watch() {
 
   const ours = (event) => event.detail.ctx?.sourceElement === region;
 
+  // On a slow line htmx may have looked at the region before its extension was there to read the first tag.
+  document.addEventListener("htmx:config:request", (event) => {
+    if (ours(event)) event.detail.ctx.request.headers["HX-PTag"] ??= region.getAttribute("hx-ptag");
+  });
   document.addEventListener("htmx:before:request", (event) => {
     if (!ours(event)) return;
     if (atRest()) event.preventDefault();
