@@ -10,7 +10,8 @@ from coordinator import digests
 from coordinator.outcomes import FieldError
 
 LARGEST_INTEGER: Final = 2**53 - 1
-_LONG_DIGITS: Final = re.compile(rb"[0-9]{16}")
+#: A number begins after one of these; the digits within a hex digest mostly don't.
+_LONG_DIGITS: Final = re.compile(rb"[:,\[\s-][0-9]{16}")
 
 
 def pointer_of(loc: Sequence[int | str]) -> str:
