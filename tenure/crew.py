@@ -11,6 +11,7 @@ from tenure.attempts import AttemptCalls, error_from
 from tenure.claim import Claim, Stage
 from tenure.committer import Committer
 from tenure.effect_errors import ApprovalRequired, EffectRefused, PayloadConflict, Unsettled
+from tenure.effects import ask_again_after
 from tenure.errors import ClaimLost, Fatal, NotEncodable, Release, Released, Retry, TryLater
 from tenure.records import Json
 from tenure.settling import Settler
@@ -105,14 +106,22 @@ class Crew:
                 # The coordinator holds the task for a person as soon as nobody holds it.
                 log.warning("%r waits: %s", claim, error)
                 self._settler.release(claim)
-            case TryLater() | Unsettled() | EffectRefused():
-                log.warning("%r is tried again: %s", claim, error)
+            case Unsettled():
+                log.warning("%r asks again later: %s", claim, error)
                 self._settler.fail(
                     claim,
                     error=error_from(error),
                     retryable=True,
-                    retry_after_seconds=getattr(error, "retry_after_seconds", None),
+                    retry_after_seconds=ask_again_after(claim.attempt_number),
                 )
+            case TryLater(retry_after_seconds=after):
+                log.warning("%r is tried again: %s", claim, error)
+                self._settler.fail(
+                    claim, error=error_from(error), retryable=True, retry_after_seconds=after
+                )
+            case EffectRefused():
+                log.warning("%r is tried again: %s", claim, error)
+                self._settler.fail(claim, error=error_from(error), retryable=True)
             case NotEncodable() | PayloadConflict():
                 log.error("%r can't be done as it is: %s", claim, error)
                 self._settler.fail(claim, error=error_from(error), retryable=False)

@@ -58,6 +58,17 @@ MOST_SENDS = 2
 #: Steps of one `perform`; the world may change under each, and not for ever.
 MOST_STEPS = 8
 LONGEST_DETAIL = 1_000
+FIRST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+def ask_again_after(attempt_number: int) -> float:
+    """Seconds to wait before an effect that could not be settled is looked up again, by another attempt.
+
+    Longer each time: a call that may still arrive needs its deadline and the downstream's settle time to pass before
+    its absence can be final, and a downstream that does not answer look-ups needs rest.
+    """
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempt_number - 1))
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,22 @@ class Stage:
     def person(self, role: str = "admin") -> Client:
         return self.site.client(token=self.site.operator_token(role))
 
+    def make_due(self) -> None:
+        """Let the pause before the next attempt be over."""
+        world.make_due(UUID(self.task_id))
+
+    def let_deadlines_pass(self) -> None:
+        """Wait by the database's clock until every call that was permitted is past its deadline, and settled.
+
+        A deadline is a fact of its dispatch: the database lets nobody move it.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_sleep_until(max(call_deadline) + make_interval(secs => %s)) FROM coordinator_dispatch"
+                " WHERE effect_id = %s",
+                [self.settle_seconds + 0.001, self.effect.effect_id],
+            )
+
     @property
     def effect(self) -> EffectSlot:
         return EffectSlot.objects.get(task_id=self.task_id)
