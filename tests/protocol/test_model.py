@@ -1,6 +1,7 @@
 """The effect protocol, searched whole: what is promised stays clean, and what must fail is seen to fail."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,7 @@ from .story import tell
 from .stuck import stuck
 from .world import Call, Effect, Task, Violation
 
+PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 DEAD = (CONDITIONAL_DEAD, KEYED_DEAD, RESERVED_DEAD, GATED_DEAD, QUERIED_DEAD, BLIND_DEAD)
 
 
@@ -47,6 +49,9 @@ def test_every_order_of_events_keeps_the_promise(promise: Promise) -> None:
     found = search(promise.model())
     assert found.exhausted
     assert not found.stories, "\n\n".join(tell(story) for story in found.stories.values())
+    if promise in PROMISED:
+        row = f"| {promise.name} | {promise.dispatches} | {found.states:,} | {found.depth} |"
+        assert row in PAGE.read_text(), "docs/protocol.md says what was visited"
 
 
 @pytest.mark.parametrize("failure", [*UNKEPT, *MUTANTS], ids=name_of)
@@ -58,6 +63,15 @@ def test_what_must_fail_is_seen_to_fail_in_the_fewest_steps(failure: Failure) ->
         *before, last = found.stories[violation]
         assert last.violation is violation
         assert violation not in [step.violation for step in before]
+
+
+def test_the_page_tells_of_every_search() -> None:
+    page = PAGE.read_text()
+    for spare in SPARE:
+        assert f"| {spare.name} |" in page
+    for failure in (*UNKEPT, *MUTANTS):
+        told = ", ".join(f"`{violation.name}` in {n}" for violation, n in failure.finds.items())
+        assert f"| {failure.name} | {failure.why} | {told} |" in page
 
 
 def test_every_guarantee_of_the_contract_is_promised_in_some_world() -> None:
