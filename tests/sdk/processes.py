@@ -7,28 +7,34 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from types import TracebackType
 from typing import Any, Self
 
 from tests.sdk.conftest import Site
 from tests.sdk.served import ROOT
+from tests.sdk.threads import PATIENCE_SECONDS
 
 
 class Process:
     """`tests.sdk.program` with a queue; killed at the end of the `with`, whatever happened."""
 
     def __init__(
-        self, site: Site, *, seconds: float, grace: float = 20, url: str | None = None
+        self, site: Site, *, until: str, grace: float = 20, url: str | None = None
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sdk.program", site.queue, str(seconds), str(grace)],
+            [sys.executable, "-m", "tests.sdk.program", site.queue, until, str(grace)],
             cwd=ROOT,
             env={**os.environ, "TENURE_URL": url or site.url, "TENURE_TOKEN": site.token},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.lines: list[str] = []
+        # A worker that says nothing must end the test, not hold it open.
+        self._watchdog = threading.Timer(PATIENCE_SECONDS, self._process.kill)
+        self._watchdog.daemon = True
+        self._watchdog.start()
 
     def __enter__(self) -> Self:
         return self
@@ -39,11 +45,13 @@ class Process:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._watchdog.cancel()
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
 
     def until(self, beginning: str) -> str:
         """Read on until a line begins so; the line."""
@@ -56,6 +64,12 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def go(self) -> None:
+        """Let its handler return."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
 
     def counts(self) -> dict[str, Any]:
         """What it said at its own end."""

@@ -1,4 +1,6 @@
-"""A worker program for tests that signal, freeze or kill a process: `python -m tests.sdk.program QUEUE SECONDS`.
+"""A worker program for tests that signal, freeze or kill a process: `python -m tests.sdk.program QUEUE UNTIL`.
+
+Its handler returns `now`, on `stop` once the worker stops, on `go` at a line on standard input, or `never`.
 
 Prints `claimed TASK`, `committed TASK`, `refused POINT OUTCOME`, `stopping`, and at the end its counts as JSON.
 """
@@ -8,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 
 import tenure
 from tenure import Claim, Report, Worker
 
 
-def main(queue: str, seconds: str, grace: str = "20") -> None:
+def main(queue: str, until: str, grace: str = "20") -> None:
     worker = Worker(
         os.environ["TENURE_URL"],
         os.environ["TENURE_TOKEN"],
@@ -26,16 +29,23 @@ def main(queue: str, seconds: str, grace: str = "20") -> None:
 
     @worker.handler("work")
     def work(claim: Claim) -> dict[str, int]:
-        until = time.monotonic() + float(seconds)
         told = False
-        while time.monotonic() < until:
+        while not (until == "now" or (until == "go" and go.is_set()) or (until == "stop" and told)):
             time.sleep(0.02)
             if claim.stopping and not told:
                 told = True
                 print("stopping", flush=True)
         return {"pid": os.getpid()}
 
+    go = threading.Event()
+    threading.Thread(target=wait_for_line, args=(go,), daemon=True).start()
+
     print(json.dumps(worker.run()), flush=True)
+
+
+def wait_for_line(go: threading.Event) -> None:
+    sys.stdin.readline()
+    go.set()
 
 
 def tell(report: Report) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from tenure.cli import main
 from tests.sdk.conftest import Site
 from tests.sdk.scripted import Reply, ScriptedServer, Seen, in_turn, problem, scripted
+from tests.sdk.threads import ended, started
 
 RUN = {
     "run_id": "r1",
@@ -237,8 +237,7 @@ def test_a_task_is_submitted_watched_and_read_back_on_a_real_coordinator(
 ) -> None:
     worker = site.worker()
     worker.handler("greet")(lambda claim: {"greeting": f"Hello, {claim.input['name']}"})
-    thread = threading.Thread(target=worker.run)
-    thread.start()
+    thread = started(worker)
     monkeypatch.setenv("TENURE_URL", site.url)
     monkeypatch.setenv("TENURE_TOKEN", site.token)
     task = {"queue": site.queue, "kind": "greet", "input": {"name": "Ada"}}
@@ -247,7 +246,7 @@ def test_a_task_is_submitted_watched_and_read_back_on_a_real_coordinator(
         assert main(["submit", "-", "--watch"]) == 0
     finally:
         worker.stop()
-        thread.join()
+        ended(thread)
     assert "COMMITTED (1 of 1 committed)" in capsys.readouterr().out
     assert main(["list", "tasks", "--queue", site.queue, "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)

@@ -17,6 +17,7 @@ from tests import world
 from tests.sdk.conftest import QUICK, Site
 from tests.sdk.proxied import Proxy
 from tests.sdk.scripted import ScriptedServer, scripted
+from tests.sdk.threads import PATIENCE_SECONDS, ended, started, until_counted
 
 _SPOILT = (
     "/runs",
@@ -131,21 +132,18 @@ def test_c01_a_long_run_keeps_its_task_and_nobody_else_ever_gets_it(site: Site) 
     @worker.handler("work")
     def work(claim: Claim) -> float:
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         return claim.remaining()
 
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    entered.wait()
+    thread = started(worker)
+    assert entered.wait(PATIENCE_SECONDS)
     rival = site.worker(owner="B")
     rival.handler("work")(lambda claim: None)
-    while worker.counts.get("renewals", 0) < 4:  # beyond the first ttl
-        assert thread.is_alive()
-        time.sleep(0.1)
+    until_counted(worker, "renewals", 4)
     assert "claimed" not in rival.run(until_empty=True)
     worker.stop()
     go_on.set()
-    thread.join()
+    ended(thread)
     assert worker.counts["committed"] == 1
     assert world.task(UUID(task_id)).claim_generation == 1
     assert Attempt.objects.get(task_id=task_id).renewals >= 4
@@ -180,7 +178,7 @@ def test_c04_a_new_grant_is_a_new_fence_even_for_the_same_owner(site: Site) -> N
     def late(claim: Claim) -> str:
         generations.append(claim.fence.claim_generation)
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         return "late"
 
     @second.handler("work")
@@ -188,12 +186,11 @@ def test_c04_a_new_grant_is_a_new_fence_even_for_the_same_owner(site: Site) -> N
         generations.append(claim.fence.claim_generation)
         first.stop()
         go_on.set()
-        thread.join()
+        ended(thread)
         return "in time"
 
-    thread = threading.Thread(target=first.run)
-    thread.start()
-    entered.wait()
+    thread = started(first)
+    assert entered.wait(PATIENCE_SECONDS)
     site.lapse(task_id)
     assert second.run(until_empty=True)["committed"] == 1
     assert generations == [1, 2]
@@ -208,12 +205,11 @@ def test_c22_a_refused_duplicate_is_no_failure_of_the_healthy_run(site: Site) ->
     @healthy.handler("work")
     def work(claim: Claim) -> str:
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         return "healthy"
 
-    thread = threading.Thread(target=healthy.run)
-    thread.start()
-    entered.wait()
+    thread = started(healthy)
+    assert entered.wait(PATIENCE_SECONDS)
     before = world.task(UUID(task_id))
     for _ in range(3):  # the queue's image comes back: the duplicate asks again, and finds nothing
         duplicate = site.worker(owner="B")
@@ -224,7 +220,7 @@ def test_c22_a_refused_duplicate_is_no_failure_of_the_healthy_run(site: Site) ->
     assert not Event.objects.filter(kind="FAILED").exists()
     healthy.stop()
     go_on.set()
-    thread.join()
+    ended(thread)
     assert healthy.counts["committed"] == 1
 
 
@@ -236,18 +232,17 @@ def test_c07_the_loser_of_cancel_and_commit_is_told(site: Site) -> None:
     @worker.handler("work")
     def work(claim: Claim) -> str:
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         return "too late"
 
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    entered.wait()
+    thread = started(worker)
+    assert entered.wait(PATIENCE_SECONDS)
     assert isinstance(
         cancel_task(task_id=UUID(task_id), reason="no longer wanted", actor=world.operator()),
         Cancelled,
     )
     worker.stop()
     go_on.set()
-    thread.join()
+    ended(thread)
     assert worker.counts["refused.commit.CANCELLED"] == 1
     assert not CanonicalCommit.objects.exists()

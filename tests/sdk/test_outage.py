@@ -11,6 +11,7 @@ from coordinator.models import CanonicalCommit, Task
 from tenure import Claim
 from tests.sdk.conftest import Site
 from tests.sdk.served import Served
+from tests.sdk.threads import ended, started, until_counted
 
 
 @pytest.fixture
@@ -37,16 +38,13 @@ def test_work_goes_on_after_kill_9_of_the_web_server_and_each_task_commits_once(
         threading.Event().wait(0.05)
         return number
 
-    thread = threading.Thread(target=worker.run)
-    thread.start()
+    thread = started(worker)
     assert halfway.wait(60)
     fragile.kill()
     fragile.start()
-    while worker.counts.get("committed", 0) < 24:
-        assert thread.is_alive()
-        threading.Event().wait(0.05)
+    until_counted(worker, "committed", 24)
     worker.stop()
-    thread.join()
+    ended(thread)
     assert CanonicalCommit.objects.count() == len(tasks)
     assert set(Task.objects.values_list("state", flat=True)) == {"COMMITTED"}
     assert worker.counts["retries"] + worker.counts.get("waiting", 0) >= 1

@@ -16,6 +16,7 @@ from coordinator.models import Attempt, Run
 from coordinator.tasks import sweep
 from tests.sdk.conftest import Site
 from tests.sdk.served import ROOT
+from tests.sdk.threads import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -71,10 +72,15 @@ def _until(process: subprocess.Popen[str], *wanted: str) -> str:
     """Everything said until all of these were."""
     assert process.stdout is not None
     said = ""
-    for line in process.stdout:
-        said += line
-        if all(part in said for part in wanted):
-            return said
+    watchdog = threading.Timer(PATIENCE_SECONDS, process.kill)
+    watchdog.start()
+    try:
+        for line in process.stdout:
+            said += line
+            if all(part in said for part in wanted):
+                return said
+    finally:
+        watchdog.cancel()
     raise AssertionError(f"the fleet ended without {wanted}:\n{said}")
 
 

@@ -14,6 +14,7 @@ from tenure import Claim
 from tests import world
 from tests.sdk.conftest import Site
 from tests.sdk.processes import Process
+from tests.sdk.threads import PATIENCE_SECONDS, ended, started
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -21,7 +22,7 @@ def test_a_first_signal_lets_the_handler_finish_and_claims_nothing_more(
     number: signal.Signals, site: Site
 ) -> None:
     first, second = site.submit(2)
-    with Process(site, seconds=1.0) as process:
+    with Process(site, until="stop") as process:
         process.until("claimed")
         process.signal(number)
         counts = process.counts()
@@ -33,7 +34,7 @@ def test_a_first_signal_lets_the_handler_finish_and_claims_nothing_more(
 
 def test_after_the_grace_time_what_still_runs_is_given_back(site: Site) -> None:
     [task_id] = site.submit(1)
-    with Process(site, seconds=3_600, grace=0.2) as process:
+    with Process(site, until="never", grace=0.2) as process:
         process.until("claimed")
         process.signal(signal.SIGTERM)
         counts = process.counts()
@@ -44,7 +45,7 @@ def test_after_the_grace_time_what_still_runs_is_given_back(site: Site) -> None:
 
 def test_a_second_signal_gives_everything_back_at_once(site: Site) -> None:
     [task_id] = site.submit(1)
-    with Process(site, seconds=3_600, grace=3_600) as process:
+    with Process(site, until="never", grace=3_600) as process:
         process.until("claimed")
         process.signal(signal.SIGTERM)
         process.until("stopping")
@@ -55,7 +56,7 @@ def test_a_second_signal_gives_everything_back_at_once(site: Site) -> None:
 
 
 def test_an_idle_worker_that_waits_for_a_hint_stops_at_once(site: Site) -> None:
-    with Process(site, seconds=0) as process:
+    with Process(site, until="now") as process:
         site.submit(1)
         process.until("committed")
         process.signal(signal.SIGTERM)
@@ -64,7 +65,7 @@ def test_an_idle_worker_that_waits_for_a_hint_stops_at_once(site: Site) -> None:
 
 def test_a_frozen_worker_is_taken_over_and_its_late_commit_is_fenced(site: Site) -> None:
     [task_id] = site.submit(1)
-    with Process(site, seconds=1.0) as frozen:
+    with Process(site, until="go") as frozen:
         frozen.until("claimed")
         frozen.signal(signal.SIGSTOP)
         site.lapse(task_id)
@@ -72,6 +73,7 @@ def test_a_frozen_worker_is_taken_over_and_its_late_commit_is_fenced(site: Site)
         other.handler("work")(lambda claim: {"by": "other"})
         assert other.run(until_empty=True)["committed"] == 1
         frozen.signal(signal.SIGCONT)
+        frozen.go()
         frozen.until("refused commit FENCED")
         frozen.signal(signal.SIGTERM)
         assert "committed" not in frozen.counts()
@@ -83,7 +85,7 @@ def test_a_frozen_worker_is_taken_over_and_its_late_commit_is_fenced(site: Site)
 
 def test_what_a_killed_worker_held_goes_to_the_next_one_after_its_lease(site: Site) -> None:
     [task_id] = site.submit(1)
-    with Process(site, seconds=3_600) as process:
+    with Process(site, until="never") as process:
         process.until("claimed")
         process.kill()
     other = site.worker()
@@ -107,7 +109,7 @@ def test_a_released_handler_that_goes_on_commits_nothing(site: Site) -> None:
     @worker.handler("work")
     def work(claim: Claim) -> str:
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         try:
             claim.check()
         except tenure.Released as released:
@@ -115,13 +117,12 @@ def test_a_released_handler_that_goes_on_commits_nothing(site: Site) -> None:
         over.set()
         return "for nothing"
 
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    entered.wait()
+    thread = started(worker)
+    assert entered.wait(PATIENCE_SECONDS)
     worker.stop()
-    thread.join()
+    ended(thread)
     go_on.set()
-    over.wait()
+    assert over.wait(PATIENCE_SECONDS)
     assert len(told) == 1
     assert worker.counts["released"] == 1
     assert world.task(UUID(task_id)).state == "READY"

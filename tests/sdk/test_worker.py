@@ -15,15 +15,10 @@ from coordinator.models import Attempt, Event, Task
 from coordinator.services.cancels import Cancelled, cancel_task
 from coordinator.services.epochs import Bumped, IntakeSet, bump_epoch, set_intake
 from coordinator.states import Intake
-from tenure import Claim, Fatal, Release, Report, Retry, Worker
+from tenure import Claim, Fatal, Release, Report, Retry
 from tests import world
 from tests.sdk.conftest import Site
-
-
-def _started(worker: Worker) -> threading.Thread:
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    return thread
+from tests.sdk.threads import PATIENCE_SECONDS, ended, started, until, until_counted
 
 
 def test_a_dag_is_worked_through_and_results_reach_the_children(site: Site) -> None:
@@ -146,17 +141,17 @@ def test_a_worker_that_was_taken_over_changes_nothing_and_its_refusal_is_on_reco
     def dawdle(claim: Claim) -> dict[str, str]:
         claim.spend(input_tokens=7, output_tokens=5, cost_usd=Decimal("0.25"))
         entered.set()
-        go_on.wait()
+        go_on.wait(PATIENCE_SECONDS)
         return {"by": "slow"}
 
     quick.handler("work")(lambda claim: {"by": "quick"})
-    thread = _started(slow)
-    entered.wait()
+    thread = started(slow)
+    assert entered.wait(PATIENCE_SECONDS)
     site.lapse(task_id)
     assert quick.run(until_empty=True)["committed"] == 1
     slow.stop()
     go_on.set()
-    thread.join()
+    ended(thread)
 
     assert slow.counts["refused.commit.FENCED"] == 1
     assert "committed" not in slow.counts
@@ -171,7 +166,7 @@ def test_a_worker_that_was_taken_over_changes_nothing_and_its_refusal_is_on_reco
 def test_check_tells_a_long_handler_that_its_task_was_cancelled(site: Site) -> None:
     [task_id] = site.submit(1)
     entered = threading.Event()
-    ended: list[type[BaseException]] = []
+    raised: list[type[BaseException]] = []
     worker = site.worker()
 
     @worker.handler("work")
@@ -182,16 +177,16 @@ def test_check_tells_a_long_handler_that_its_task_was_cancelled(site: Site) -> N
                 claim.check()
                 threading.Event().wait(0.05)
         except tenure.TenureError as error:
-            ended.append(type(error))
+            raised.append(type(error))
             worker.stop()
             raise
 
-    thread = _started(worker)
-    entered.wait()
+    thread = started(worker)
+    assert entered.wait(PATIENCE_SECONDS)
     receipt = cancel_task(task_id=UUID(task_id), reason="wrong folder", actor=world.operator())
     assert isinstance(receipt, Cancelled)
-    thread.join()
-    assert ended == [tenure.Cancelled]
+    ended(thread)
+    assert raised == [tenure.Cancelled]
     assert worker.counts["refused.renew.CANCELLED"] == 1
     assert world.task(UUID(task_id)).state == "CANCELLED"
 
@@ -203,19 +198,16 @@ def test_leases_of_many_claims_are_kept_alive_in_few_calls(site: Site) -> None:
 
     @worker.handler("work")
     def work(claim: Claim) -> int:
-        together.wait()
+        together.wait(PATIENCE_SECONDS)
         number: int = claim.input["number"]
         return number
 
-    thread = _started(worker)
-    while worker.counts.get("renewals", 0) < 16:
-        assert thread.is_alive()
-        threading.Event().wait(0.05)
-    together.wait()
-    while worker.counts.get("committed", 0) < 8:
-        threading.Event().wait(0.02)
+    thread = started(worker)
+    until_counted(worker, "renewals", 16)
+    together.wait(PATIENCE_SECONDS)
+    until_counted(worker, "committed", 8)
     worker.stop()
-    thread.join()
+    ended(thread)
     assert worker.counts["commit_calls"] <= 8
     assert not Attempt.objects.exclude(state="COMMITTED").exists()
 
@@ -229,22 +221,20 @@ def test_a_bumped_epoch_ends_what_was_claimed_before_and_the_worker_follows_it(s
     def work(claim: Claim) -> int:
         if claim.task_id == first and not go_on.is_set():
             entered.set()
-            go_on.wait()
+            go_on.wait(PATIENCE_SECONDS)
         return claim.fence.scheduler_epoch
 
-    thread = _started(worker)
-    entered.wait()
+    thread = started(worker)
+    assert entered.wait(PATIENCE_SECONDS)
     before = world.epoch(site.queue)
     bumped = bump_epoch(
         queue=site.queue, expected_epoch=before, reason="a drill", actor=world.operator()
     )
     assert isinstance(bumped, Bumped)
     go_on.set()
-    while worker.counts.get("committed", 0) < 2:
-        assert thread.is_alive()
-        threading.Event().wait(0.02)
+    until_counted(worker, "committed", 2)
     worker.stop()
-    thread.join()
+    ended(thread)
     assert worker.counts["refused.commit.FENCED"] == 1
     assert worker.counts["epoch_raised"] == 1
     epochs = {str(row.task_id): row.scheduler_epoch for row in Task.objects.all()}
@@ -260,30 +250,25 @@ def test_a_stopped_intake_is_waited_out(site: Site) -> None:
     told: list[Report] = []
     worker = site.worker(observer=told.append)
     worker.handler("work")(lambda claim: None)
-    thread = _started(worker)
-    while not told:
-        threading.Event().wait(0.02)
+    thread = started(worker)
+    until(lambda: bool(told), "the worker to tell")
     assert told[0].what == "waiting"
     assert isinstance(told[0].detail["problem"], tenure.IntakeStopped)
     set_intake(queue=site.queue, intake=Intake.OPEN, reason="done", actor=world.operator())
-    while worker.counts.get("committed", 0) < 1:
-        assert thread.is_alive()
-        threading.Event().wait(0.02)
+    until_counted(worker, "committed", 1)
     worker.stop()
-    thread.join()
+    ended(thread)
 
 
 def test_waiting_workers_hear_of_new_work_by_the_hint(site: Site) -> None:
     worker = site.worker()
     worker.handler("work")(lambda claim: None)
-    thread = _started(worker)
+    thread = started(worker)
     threading.Event().wait(0.5)
     site.submit(1)
-    while worker.counts.get("committed", 0) < 1:
-        assert thread.is_alive()
-        threading.Event().wait(0.02)
+    until_counted(worker, "committed", 1)
     worker.stop()
-    thread.join()
+    ended(thread)
 
 
 def test_blobs_travel_as_results_to_the_children(site: Site) -> None:
@@ -356,7 +341,7 @@ def test_shared_memory_is_written_with_the_commit_and_a_moved_version_is_tried_a
                 version, value = 0, 0
             attempts.append(claim.attempt_number)
             if claim.attempt_number == 1:
-                together.wait()
+                together.wait(PATIENCE_SECONDS)
             claim.memory("counts", site.queue, value + 1, expected_version=version)
             return version
 
@@ -390,11 +375,9 @@ def test_a_fleet_of_the_wrong_pool_waits_for_its_turn(site: Site) -> None:
     told: list[Report] = []
     worker = site.worker(token=site.token_for("work", pool="green"), observer=told.append)
     worker.handler("work")(lambda claim: None)
-    thread = _started(worker)
-    while not told:
-        assert thread.is_alive()
-        threading.Event().wait(0.02)
+    thread = started(worker)
+    until(lambda: bool(told), "the worker to tell")
     worker.stop()
-    thread.join()
+    ended(thread)
     assert isinstance(told[0].detail["problem"], tenure.WrongPool)
     assert "claimed" not in worker.counts

@@ -11,6 +11,7 @@ import tenure
 from tenure import Claim, Happening, Report, Worker
 from tests.sdk.lane import Lane, grant
 from tests.sdk.scripted import Lost, Reply, Seen, problem, scripted
+from tests.sdk.threads import PATIENCE_SECONDS, ended, started, until
 
 
 def _worker(url: str, **options: Any) -> Worker:
@@ -142,7 +143,7 @@ def test_results_that_are_ready_at_once_are_committed_in_one_call() -> None:
 
     def hold_first_commit(seen: Seen) -> None:
         if seen.path.endswith("/commits") and len(server.requests("POST", "/commits")) == 1:
-            release.wait()
+            release.wait(PATIENCE_SECONDS)
 
     lane = Lane(*(grant(number) for number in range(5)), spoil=hold_first_commit)
     with scripted(lane) as server:
@@ -152,9 +153,8 @@ def test_results_that_are_ready_at_once_are_committed_in_one_call() -> None:
         def work(claim: Claim) -> int:
             number: int = claim.input["number"]
             if number:
-                while not server.requests("POST", "/commits"):
-                    threading.Event().wait(0.01)
-                if together.wait() == 0:
+                until(lambda: bool(server.requests("POST", "/commits")), "a commit")
+                if together.wait(PATIENCE_SECONDS) == 0:
                     threading.Timer(0.3, release.set).start()
             return number
 
@@ -168,12 +168,10 @@ def test_a_server_that_cannot_let_us_wait_is_not_asked_earlier_than_it_said() ->
     with scripted(Lane()) as server:
         worker = _worker(server.url)
         worker.handler("work")(lambda claim: None)
-        thread = threading.Thread(target=worker.run)
-        thread.start()
-        while len(server.requests("POST", "/claims")) < 3:
-            threading.Event().wait(0.02)
+        thread = started(worker)
+        until(lambda: len(server.requests("POST", "/claims")) >= 3, "3 requests")
         worker.stop()
-        thread.join()
+        ended(thread)
     claims = server.requests("POST", "/claims")
     assert claims[2].at - claims[1].at >= 1.0
 
@@ -298,7 +296,7 @@ def test_one_result_that_is_refused_spoils_no_other_of_its_batch() -> None:
     lane = Lane(*(grant(number) for number in range(3)), spoil=refuse_second)
     with scripted(lane) as server:
         worker = _worker(server.url, concurrency=3)
-        worker.handler("work")(lambda claim: together.wait())
+        worker.handler("work")(lambda claim: together.wait(PATIENCE_SECONDS))
         counts = worker.run(until_empty=True)
     assert (counts["committed"], counts["failed"]) == (2, 1)
     [failed] = server.requests("POST", "/fail")
@@ -322,8 +320,7 @@ def test_an_answer_of_nonsense_stops_neither_the_keeper_nor_the_committer(nonsen
 
         @worker.handler("work")
         def work(claim: Claim) -> None:
-            while len(server.requests("POST", "/renewals")) < 2:
-                threading.Event().wait(0.02)
+            until(lambda: len(server.requests("POST", "/renewals")) >= 2, "2 requests")
 
         assert worker.run(until_empty=True)["committed"] == 1
     with scripted(Lane(grant(1), grant(2), spoil=Once("/commits", nonsense))) as server:
