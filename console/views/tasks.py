@@ -1,5 +1,6 @@
 """`/tasks`: the list with its filters, and one task under its tabs."""
 
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -83,7 +84,8 @@ def task_input(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def task_raw(request: HttpRequest, task_id: UUID) -> HttpResponse:
     task = tasks.find_task(task_id)
     attempts = [tasks.attempt_record(row) for row in tasks.list_attempts(task_id)[:50]]
-    record = tasks.task_record(task) if task else None
+    record = asdict(tasks.task_record(task)) if task else {}
+    record.pop("input", None)  # a permission of its own; the tab beside this one has it
     return _task(request, task_id, "raw", record=record, attempt_records=attempts)
 
 
