@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -14,9 +15,7 @@ import psycopg
 
 from tenure import Client
 from tests.history import broken_rules
-from tests.sdk.conftest import Site
-from tests.sdk.processes import Process
-from tests.site.launching import Up, manage
+from tests.site.launching import CHECKOUT, Up, environment, manage
 from tests.site.waiting import until
 
 QUEUE, POOL = "crash", "crashing"
@@ -29,6 +28,11 @@ def told(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
 
 
 @dataclass
@@ -85,10 +89,16 @@ class Installation:
             run = client.submit_run(queue=QUEUE, nodes=nodes)
         return RunningRun(self, run.run_id)
 
-    def worker(self, stack: ExitStack) -> Process:
+    def worker(self, stack: ExitStack) -> "subprocess.Popen[bytes]":
         """An SDK worker in a process of its own; killed with the stack at the latest."""
-        site = Site(self.up.url, QUEUE, self.fleet)
-        return stack.enter_context(Process(site, seconds=STEP_SECONDS))
+        started = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.worker_program", QUEUE, str(STEP_SECONDS)],
+            cwd=CHECKOUT,
+            env=environment(TENURE_URL=self.up.url, TENURE_TOKEN=self.fleet),
+            stdin=subprocess.DEVNULL,
+        )
+        stack.callback(kill, started)
+        return started
 
     def kill_everything(self) -> None:
         """`up` and all that it has started, PostgreSQL's processes too."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.crash.running import Installation
+from tests.crash.running import Installation, kill
 from tests.site.conftest import state_folder
 from tests.site.launching import Up
 
@@ -28,9 +28,8 @@ def test_a_killed_worker_leaves_its_tasks_to_the_next_one(installation: Installa
     run = installation.submit()
     with ExitStack() as stack:
         victim = installation.worker(stack)
-        victim.until("claimed")
         run.until_halfway()
-        victim.kill()
+        kill(victim)
         installation.worker(stack)  # started again, as a supervisor would
         run.until_complete()
     run.must_be_whole()
@@ -67,7 +66,7 @@ def test_everything_killed_at_once_goes_on_with_the_same_data(installation: Inst
         run.until_halfway()
         installation.kill_everything()
         for victim in victims:
-            victim.kill()
+            kill(victim)
     installation.start_again()
     with ExitStack() as stack:
         for _ in range(2):

@@ -1,5 +1,6 @@
 """Claims, renewals, commits and sweeps at once: exactly one of them wins each task (contract 3, 4, 7)."""
 
+import datetime as dt
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from django.db import connection
 
 from coordinator.actors import Worker
+from coordinator.clock import read_clock
 from coordinator.models import Attempt, CanonicalCommit, Event, Queue
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.answers import RequestKey
@@ -103,6 +105,40 @@ def _told_cancelled(of: Any) -> None:
             " VALUES ('CANCELLED', %s, 'test', '', clock_timestamp(), '{}', 0, 2)",
             [of],
         )
+
+
+def test_a_claim_passes_by_what_another_transaction_holds() -> None:
+    """SKIP LOCKED: a task whose commit or renewal is under way keeps nobody from the others."""
+    run = world.submit(node("held", priority=9), node("free"))
+    worker = world.worker()
+    with world.holding_task(world.task_id(run, "held")):
+        rival = world.Rival(partial(world.claim, by=worker, limit=5))
+        assert [claim.node_id for claim in rival.result()] == ["free"]
+    assert [claim.node_id for claim in world.claim(by=worker, limit=5)] == ["held"]
+
+
+def test_the_clock_is_read_after_the_wait_for_the_lock() -> None:
+    """A lease is counted from when it was renewed, not from when that was asked for; so is a commit's instant."""
+    worker = world.worker()
+    world.submit(node("a"), node("b"))
+    first, second = world.claim(by=worker, limit=2)
+    renewal = Renewal(first.fence.attempt_id, first.fence, first.owner, 100)
+    for of, call in (
+        (first, partial(renew_leases, items=[renewal], worker=worker)),
+        (second, partial(world.try_commit, second, by=worker)),
+    ):
+        with world.holding_task(of.fence.task_id) as holder:
+            rival: world.Rival[Any] = world.Rival(call)
+            world.wait_until_blocked(rival.pid, by=holder.pid)
+            released = read_clock()
+            holder.release()
+            rival.result()
+        if of is first:
+            expires = world.task(of.fence.task_id).lease_expires_at
+            assert expires is not None
+            assert expires >= released + dt.timedelta(seconds=100)
+        else:
+            assert CanonicalCommit.objects.get().committed_at >= released
 
 
 def test_a_late_renewal_and_a_take_over_never_both_win() -> None:
