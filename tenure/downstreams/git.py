@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -50,8 +52,11 @@ class GitRemote(Adapter):
     ) -> None:
         super().__init__(Guarantee.CONDITIONAL_WRITE)
         self._url = url
-        self._own = tempfile.TemporaryDirectory(prefix="tenure-git-") if folder is None else None
-        self._git = Git(folder or Path(self._own.name) / "objects.git", env or {})  # type: ignore[union-attr]
+        if folder is None:
+            own = tempfile.mkdtemp(prefix="tenure-git-")
+            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+            folder = Path(own) / "objects.git"
+        self._git = Git(folder, env or {})
         self._making = threading.Lock()
 
     def check(self, payload: Json, condition: Json) -> None:
