@@ -255,7 +255,8 @@ def _judge_absent(
     if seal is Seal.RESEND:
         already = effect.state == EffectState.RESENDABLE
         return Settled(EffectState.RESENDABLE, replayed=already)
-    if may_assert and verdict.method is Method.OPERATOR:
+    asserts = may_assert and verdict.method is Method.OPERATOR
+    if asserts and not effect.happened_on_file:  # nobody's word stands against a receipt
         return _judge_assertion(hearing, verdict)
     told = (
         "a receipt is on file"

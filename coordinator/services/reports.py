@@ -115,17 +115,17 @@ def record_outcome(
     task = hearing.tasks[slot.effect.task_id]
     kept = _kept(hearing, slot, dispatch, report, receipt, kind=kind, late=False)
     if dispatch is not slot.newest:
-        suspected = (
-            _suspect(hearing, slot, dispatch, task)
+        filed = (
+            _file_receipt(hearing, slot, dispatch, task)
             if report.outcome is DispatchOutcome.COMMITTED
             else []
         )
-        hearing.write(kept, *suspected)
+        hearing.write(kept, *filed)
         return Refusal(
             Outcome.STALE_EVIDENCE,
             "Another dispatch was made since; what you say is kept as evidence.",
             evidence_recorded=True,
-            extra={"state": slot.effect.state, "dispatches": slot.effect.dispatches},
+            extra={"state": _with_receipt(slot, filed), "dispatches": slot.effect.dispatches},
         )
     state = _state_after(slot, dispatch, report.outcome)
     if state is None:  # it was settled before, or nothing new was said
@@ -141,8 +141,8 @@ def record_outcome(
 
 def _state_after(slot: Slot, dispatch: DispatchRow, outcome: DispatchOutcome) -> EffectState | None:
     """What the slot becomes by a report on its newest dispatch; None where it stays (contract 2, 8.3)."""
-    is_live = slot.effect.state in (EffectState.ACCEPTED, EffectState.UNKNOWN)
-    if not is_live or dispatch.outcome in (DispatchOutcome.COMMITTED, DispatchOutcome.REFUSED):
+    is_settled = dispatch.outcome in (DispatchOutcome.COMMITTED, DispatchOutcome.REFUSED)
+    if not slot.effect.may_be_out or is_settled:
         return None
     match outcome:
         case DispatchOutcome.COMMITTED:
@@ -260,13 +260,26 @@ def _late(
         )
     )
     if told.report.outcome is DispatchOutcome.COMMITTED:
-        statements.append(Statement(_RECEIPT_ON_FILE, (hearing.clock, effect.effect_id)))
-        if effect.state in (EffectState.PREPARED, EffectState.RESENDABLE):
-            hearing.facts.append(_receipt_fact(task, effect, dispatch))
-        if dispatch is not slot.newest:
-            statements += _suspect(hearing, slot, dispatch, task)
+        statements += _file_receipt(hearing, slot, dispatch, task)
     hearing.write(*statements)
     return verdict
+
+
+def _file_receipt(
+    hearing: Hearing, slot: Slot, dispatch: DispatchRow, task: TaskRow
+) -> list[Statement]:
+    """A receipt that settles nothing by itself bars every absence, and the next send."""
+    effect = slot.effect
+    if effect.state in (EffectState.PREPARED, EffectState.RESENDABLE):
+        hearing.facts.append(_receipt_fact(task, effect, dispatch))
+    suspected = [] if dispatch is slot.newest else _suspect(hearing, slot, dispatch, task)
+    return [Statement(_RECEIPT_ON_FILE, (hearing.clock, effect.effect_id)), *suspected]
+
+
+def _with_receipt(slot: Slot, filed: list[Statement]) -> str:
+    """The slot's state once `filed` is written."""
+    moves = filed and slot.effect.state in (EffectState.PREPARED, EffectState.RESENDABLE)
+    return EffectState.UNKNOWN if moves else slot.effect.state
 
 
 def _receipt_fact(task: TaskRow, effect: EffectRow, dispatch: DispatchRow) -> Fact:
