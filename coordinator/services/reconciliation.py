@@ -246,7 +246,7 @@ def _judge_absent(
         return hearing.refuse(
             _not_sealed("The call may be out right now; report it, or wait for its deadline.")
         )
-    looked_at = _looked_at(hearing, verdict)
+    looked_at = _stamped(hearing, verdict) if verdict.method is Method.QUERY else None
     if isinstance(looked_at, Refusal):
         return looked_at
     seal = absence_seal(effect, slot.dispatches, looked_at=looked_at, clock=hearing.clock)
@@ -266,10 +266,8 @@ def _judge_absent(
     return hearing.refuse(_not_sealed(f"Its absence can't be sealed: {told}."))
 
 
-def _looked_at(hearing: EffectHearing, verdict: Verdict) -> datetime | Refusal | None:
-    """When the downstream was asked: only a stamped look-up that judges these dispatches is evidence."""
-    if verdict.method is not Method.QUERY:
-        return None
+def _stamped(hearing: EffectHearing, verdict: Verdict) -> datetime | Refusal:
+    """When somebody began to look: only a stamped look-up that judges these dispatches is evidence."""
     rows = hearing.extra[0]
     if not rows:
         return invalid(
@@ -295,7 +293,11 @@ def _looked_at(hearing: EffectHearing, verdict: Verdict) -> datetime | Refusal |
 
 
 def _judge_assertion(hearing: EffectHearing, verdict: Verdict) -> Settled | Refusal:
-    """A person's word that the old process will not wake: once its attempt ended and the call's time has passed."""
+    """A person's word that the old process will not wake: once its attempt ended and the call's time has passed.
+
+    What counts is when the person *began to look*, not when it is written down: a call that
+    arrived in between would be sent a second time (tests/protocol has the story).
+    """
     statement = (
         verdict.detail.get("statement", "")
         if isinstance(verdict.detail, Mapping)
@@ -312,11 +314,13 @@ def _judge_assertion(hearing: EffectHearing, verdict: Verdict) -> Settled | Refu
                 "The attempt that sent it has not ended; let it expire, or cancel the task."
             )
         )
+    looked_at = _stamped(hearing, verdict)
+    if isinstance(looked_at, Refusal):
+        return looked_at
     arrival = last_arrival(hearing.slot.effect, hearing.slot.dispatches)
-    if arrival is not None and hearing.clock <= arrival:
-        return hearing.refuse(
-            _not_sealed(f"A call may still arrive until {arrival.isoformat()}; wait until then.")
-        )
+    if arrival is not None and looked_at <= arrival:
+        told = f"A call may still arrive until {arrival.isoformat()}; look again after that."
+        return hearing.refuse(_not_sealed(told))
     return Settled(EffectState.PREPARED)
 
 

@@ -171,9 +171,13 @@ def asserted(
     dispatches: int = 1,
     statement: str = STATEMENT,
     may: bool = True,
+    lookup_id: UUID | None = None,
 ) -> Settled | Refusal:
-    """A person's word that it has not happened and can't."""
-    verdict = Verdict(Finding.NOT_HAPPENED, dispatches, Method.OPERATOR, {"statement": statement})
+    """A person's word that it has not happened and can't; they looked just now, unless `lookup_id` says when."""
+    seen = lookup_id or looked_up(effect, by=by).lookup_id
+    verdict = Verdict(
+        Finding.NOT_HAPPENED, dispatches, Method.OPERATOR, {"statement": statement}, seen
+    )
     return reconcile_effect(
         effect_id=effect.effect_id, verdict=verdict, actor=by, may_assert_absence=may
     )

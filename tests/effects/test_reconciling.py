@@ -143,7 +143,10 @@ def test_a_persons_word_counts_late_in_writing_and_costs_an_approval(by: Worker)
     assert (
         refused(ledger.asserted(effect, by=operator)) is Outcome.ABSENCE_NOT_SEALED
     )  # it may still arrive
+    early = ledger.looked_up(effect, by=operator)
     ledger.pass_time(effect, seconds=91)
+    answer = ledger.asserted(effect, by=operator, lookup_id=early.lookup_id)
+    assert refused(answer) is Outcome.ABSENCE_NOT_SEALED  # they looked before it could have arrived
     assert refused(ledger.asserted(effect, by=operator, statement="sure")) is Outcome.INVALID
     assert ledger.asserted(effect, by=operator) == Settled("PREPARED")
     second = world.claim_one(by=by, owner="second")
