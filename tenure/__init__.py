@@ -28,6 +28,7 @@ from tenure.effect_errors import (
     StaleEvidence,
     Unsettled,
 )
+from tenure.effect_steering import Approval, Decided, Decision, EffectDetail, Settled
 from tenure.effects import Downstream, Intent
 from tenure.errors import (
     AlreadyCommitted,
@@ -96,6 +97,7 @@ __all__ = [
     "AlreadyCommitted",
     "AlreadyRedeemed",
     "AlreadySettled",
+    "Approval",
     "ApprovalRequired",
     "Attempt",
     "Blob",
@@ -105,8 +107,11 @@ __all__ = [
     "Claim",
     "ClaimLost",
     "Client",
+    "Decided",
+    "Decision",
     "Downstream",
     "Effect",
+    "EffectDetail",
     "EffectRefused",
     "Explanation",
     "Fact",
@@ -145,6 +150,7 @@ __all__ = [
     "Run",
     "SerialBusy",
     "ServerFault",
+    "Settled",
     "StageForbids",
     "Staged",
     "StaleEvidence",

@@ -42,6 +42,10 @@ class Approval:
     state: str
     expires_at: datetime
     payload: Json = None
+    run_id: str | None = None
+    node_id: str | None = None
+    queue: str | None = None
+    requested_at: datetime | None = None
     dispatch_number: int = 1
     required_approvers: int = 1
     decisions: tuple[Decision, ...] = ()
@@ -71,9 +75,12 @@ class _Effects:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Detail:
+class EffectDetail:
+    """One effect with everything that is on file about it, and the approvals that were asked for, oldest first."""
+
     effect: Effect
     evidence: tuple[Json, ...] = ()
+    approval_ids: tuple[str, ...] = ()
 
 
 class EffectSteering(ABC):
@@ -89,11 +96,15 @@ class EffectSteering(ABC):
 
     def effect(self, effect_id: str) -> Effect:
         """One effect as it stands."""
-        return decode(_Detail, self._get(f"effects/{_part(effect_id)}").body).effect
+        return self.effect_detail(effect_id).effect
+
+    def effect_detail(self, effect_id: str) -> EffectDetail:
+        """One effect with its evidence and the ids of its approvals."""
+        return decode(EffectDetail, self._get(f"effects/{_part(effect_id)}").body)
 
     def evidence(self, effect_id: str) -> tuple[Mapping[str, Json], ...]:
         """Everything that anybody has said about an effect: reports, late receipts, look-ups, a person's word."""
-        return decode(_Detail, self._get(f"effects/{_part(effect_id)}").body).evidence
+        return self.effect_detail(effect_id).evidence
 
     def begin_look_up(self, effect_id: str) -> LookUp:
         """Stamp a look-up, before the downstream is asked by the exact effect_id or receipt."""
@@ -129,6 +140,10 @@ class EffectSteering(ABC):
     def approvals(self, **filters: str) -> Iterator[Approval]:
         """Approvals, newest first; `filters` as in the URL: state, queue, downstream, task_id."""
         return self._pages("approvals", filters, Approval)
+
+    def approval(self, approval_id: str) -> Approval:
+        """One approval with its payload and decisions."""
+        return decode(Approval, self._get(f"approvals/{_part(approval_id)}").body)
 
     def approve(self, approval_id: str, *, payload_digest: str, comment: str = "") -> Decided:
         """Approve the payload with exactly this digest: the one that you have seen."""

@@ -51,6 +51,14 @@ class Effect:
     etag: str | None = None
     may_be_out: bool = False
     dispatches: Json = 0
+    #: The rest is told where effects are read, not with a claim.
+    dispatch_count: int | None = None
+    unknown_since: datetime | None = None
+    duplicate_suspected: bool = False
+    task_id: str | None = None
+    run_id: str | None = None
+    node_id: str | None = None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The `tenure` command line: submit, watch, read and steer runs from a shell.
+"""The `tenure` command line: submit, watch, read and steer runs, and decide on effects, from a shell.
 
 Exit codes: 0 it did what it says · 1 refused, or the run ended otherwise · 2 wrong use · 3 nobody answered ·
 130 interrupted.
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from tenure.cli.commands import COMMANDS
+from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.printing import complain
 from tenure.cli.settings import UsageError, connect
 from tenure.errors import Problem, TenureError, Unreachable
@@ -60,11 +61,11 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--json", action="store_true", help="print JSON, one document")
     top = argparse.ArgumentParser(
         prog="tenure",
-        description="Submit, watch, read and steer runs of a Tenure coordinator.",
+        description="Submit, watch, read and steer runs of a Tenure coordinator, and decide on their effects.",
         epilog="example: tenure submit run.json --watch",
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
+    for command in (*COMMANDS, *EFFECT_COMMANDS):
         sub = commands.add_parser(
             command.name,
             parents=[shared],

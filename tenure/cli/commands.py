@@ -105,7 +105,7 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", help="such as ACTIVE for runs, READY for tasks")
     parser.add_argument("--run", metavar="RUN", help="tasks of this run")
     parser.add_argument(
-        "--limit", type=_positive, default=LISTED, help=f"at most so many rows (default {LISTED})"
+        "--limit", type=positive, default=LISTED, help=f"at most so many rows (default {LISTED})"
     )
 
 
@@ -177,7 +177,7 @@ def _change_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", required=True, help="why; it is kept with the task")
     parser.add_argument(
         "--expected-state-version",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="as you saw it (default: as it is now)",
     )
@@ -210,7 +210,8 @@ def _reopen(client: Client, args: argparse.Namespace) -> bool:
     return True
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """An argument that counts something."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -29,6 +29,13 @@ STATE_STYLES = {
     "CANCELLED": "yellow",
     "SUPERSEDED": "dim",
     "FAILED": "red",
+    "PREPARED": "blue",
+    "ACCEPTED": "cyan",
+    "UNKNOWN": "magenta",
+    "RESENDABLE": "magenta",
+    "PENDING": "magenta",
+    "APPROVED": "green",
+    "REJECTED": "red",
 }
 
 
@@ -45,6 +52,12 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """What went wrong, on standard error."""
     print(f"tenure: {printable(text)}", file=sys.stderr)
+
+
+def confirmed(question: str) -> bool:
+    """Whether the answer on standard input is yes. No answer is none."""
+    print(f"{question} ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def print_json(value: Any) -> None:
