@@ -103,6 +103,62 @@ RULES: dict[str, str] = {
         SELECT task_id FROM coordinator_task WHERE state = 'CLAIMED' AND claimable_at IS NOT NULL
           AND (claimable_at <> lease_expires_at OR lease_expires_at > clock_timestamp())
     """,
+    "a slot has as many dispatches as it counts, numbered 1, 2, 3, …": """
+        SELECT e.effect_id, e.dispatches, count(d.dispatch_id) FROM coordinator_effectslot e
+        LEFT JOIN coordinator_dispatch d ON d.effect_id = e.effect_id GROUP BY e.effect_id
+        HAVING e.dispatches <> count(d.dispatch_id) OR e.dispatches <> coalesce(max(d.number), 0)
+    """,
+    "a slot is bound once, and each acceptance is told": """
+        SELECT e.effect_id, e.dispatches FROM coordinator_effectslot e
+        LEFT JOIN coordinator_event t ON t.task_id = e.task_id AND t.data ->> 'effect_id' = e.effect_id
+        GROUP BY e.effect_id
+        HAVING count(*) FILTER (WHERE t.kind = 'EFFECT_PREPARED') <> 1
+            OR count(*) FILTER (WHERE t.kind = 'EFFECT_ACCEPTED') <> e.dispatches
+    """,
+    "a dispatch has the grant of the attempt that made it": """
+        SELECT d.dispatch_id FROM coordinator_dispatch d
+        JOIN coordinator_effectslot e ON e.effect_id = d.effect_id
+        JOIN coordinator_attempt a ON a.attempt_id = d.attempt_id
+        WHERE (d.claim_generation, d.scheduler_epoch, e.task_id)
+           IS DISTINCT FROM (a.claim_generation, a.scheduler_epoch, a.task_id)
+    """,
+    "of a slot only the newest dispatch can be without an outcome": """
+        SELECT d.dispatch_id FROM coordinator_dispatch d
+        JOIN coordinator_effectslot e ON e.effect_id = d.effect_id
+        WHERE d.number < e.dispatches AND d.outcome IS NULL AND d.closed_at IS NULL
+    """,
+    "a slot is ACCEPTED only while the attempt that its newest dispatch was given to holds the task": """
+        SELECT e.effect_id, t.state FROM coordinator_effectslot e
+        JOIN coordinator_task t ON t.task_id = e.task_id
+        JOIN coordinator_dispatch d ON d.effect_id = e.effect_id AND d.number = e.dispatches
+        WHERE e.state = 'ACCEPTED' AND (t.state <> 'CLAIMED' OR t.attempt_id <> d.attempt_id)
+    """,
+    "what is PREPARED or VOID has no call that can still happen": """
+        SELECT e.effect_id, e.state, d.number FROM coordinator_effectslot e
+        JOIN coordinator_dispatch d ON d.effect_id = e.effect_id
+        WHERE e.state IN ('PREPARED', 'VOID') AND d.closed_at IS NULL AND d.outcome IS DISTINCT FROM 'REFUSED'
+    """,
+    "a COMMITTED or SUPERSEDED task leaves no effect open": """
+        SELECT e.effect_id, e.state, t.state FROM coordinator_effectslot e
+        JOIN coordinator_task t ON t.task_id = e.task_id
+        WHERE t.state IN ('COMMITTED', 'SUPERSEDED') AND e.state NOT IN ('COMMITTED', 'VOID')
+    """,
+    "each dispatch of what acts again has used up one approval of its payload": """
+        SELECT d.dispatch_id FROM coordinator_dispatch d
+        JOIN coordinator_effectslot e ON e.effect_id = d.effect_id
+        LEFT JOIN coordinator_approval a ON a.effect_id = d.effect_id AND a.dispatch_number = d.number
+             AND a.state = 'CONSUMED' AND a.payload_digest = e.payload_digest
+        WHERE e.is_exclusive GROUP BY d.dispatch_id HAVING count(a.approval_id) <> 1
+    """,
+    "an approval is used up by one dispatch, and given by as many people as it needs": """
+        SELECT a.approval_id, a.state FROM coordinator_approval a
+        WHERE a.state = 'CONSUMED' AND NOT EXISTS (
+                SELECT FROM coordinator_dispatch d WHERE d.effect_id = a.effect_id AND d.number = a.dispatch_number)
+           OR a.state IN ('APPROVED', 'CONSUMED') AND a.required_approvers > (
+                SELECT count(DISTINCT d.operator_id) FROM coordinator_decision d
+                WHERE d.approval_id = a.approval_id AND d.decision = 'APPROVED'
+                  AND d.payload_digest_seen = a.payload_digest)
+    """,
 }
 
 
@@ -147,11 +203,16 @@ _STANDING = {
     "memorykey": "to_jsonb(t)",
     "memoryfact": "to_jsonb(t)",
     "storedanswer": "to_jsonb(t)",
+    "effectslot": "to_jsonb(t)",
+    "dispatch": "to_jsonb(t)",
+    "lookup": "to_jsonb(t)",
+    "approval": "to_jsonb(t)",
+    "decision": "to_jsonb(t)",
 }
 
 
 def standing() -> dict[str, Any]:
-    """All rows but events, by table, without an attempt's marks: equal before and after a refusal."""
+    """All rows but events and evidence, by table, without an attempt's marks: equal before and after a refusal."""
     found = {}
     with connection.cursor() as cursor:
         for table, row in _STANDING.items():

@@ -271,6 +271,11 @@ FACT_TABLES = (
     "canonicalcommit",
     "memorykey",
     "memoryfact",
+    "effectslot",
+    "dispatch",
+    "lookup",
+    "approval",
+    "decision",
 )
 
 
