@@ -4,42 +4,17 @@ Only places and words are decided here; the template draws them. Long idle stret
 drawn short, with a break in the axis. Coordinates are whole pixels of the view box.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from console.time_axis import Axis
 from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
 from coordinator.states import LIVE_ATTEMPT, AttemptState
 
-WIDTH: Final = 980
-LEFT, RIGHT, TOP, LANE = 168, 850, 34, 40  # right of RIGHT is room for words
+TOP, LANE = 34, 40
 MAX_LANES: Final = 40
-_TICK_GAP: Final = 92
-_STEPS: Final = (
-    0.1,
-    0.5,
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1800,
-    3600,
-    7200,
-    14400,
-    28800,
-    86400,
-    604800,
-)
-
 _END_MARKS: Final = {
     AttemptState.COMMITTED: "commit",
     AttemptState.FAILED: "failed",
@@ -90,82 +65,6 @@ class Timeline:
     spans_days: bool
 
 
-@dataclass(slots=True)
-class _Axis:
-    """Time to pixels, piece by piece; a stretch in which nothing happens may be drawn short."""
-
-    knots: list[tuple[datetime, float]] = field(default_factory=list)
-    breaks: list[tuple[datetime, datetime]] = field(default_factory=list)
-
-    @classmethod
-    def over(cls, instants: Iterable[datetime]) -> "_Axis":
-        ordered = sorted(set(instants))
-        gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(ordered)]
-        broken = _broken(gaps)
-        plain = sum(gap for index, gap in enumerate(gaps) if index not in broken) or 1.0
-        drawn = [plain * 0.16 if index in broken else gap for index, gap in enumerate(gaps)]
-        scale, x, axis = (RIGHT - LEFT) / (sum(drawn) or 1.0), float(LEFT), cls()
-        axis.knots.append((ordered[0], x))
-        for index, length in enumerate(drawn):
-            x += length * scale
-            axis.knots.append((ordered[index + 1], x))
-            if index in broken:
-                axis.breaks.append((ordered[index], ordered[index + 1]))
-        return axis
-
-    def x(self, moment: datetime) -> int:
-        if moment <= self.knots[0][0]:
-            return LEFT
-        for (t0, x0), (t1, x1) in zip(self.knots, self.knots[1:], strict=False):
-            if moment <= t1:
-                share = (moment - t0) / (t1 - t0)
-                return round(x0 + share * (x1 - x0))
-        return RIGHT
-
-    @property
-    def first(self) -> datetime:
-        return self.knots[0][0]
-
-    @property
-    def last(self) -> datetime:
-        return self.knots[-1][0]
-
-    def ticks(self) -> list[tuple[int, datetime]]:
-        """Round instants, none within a broken stretch, none too near to another."""
-        whole = sum((later - earlier).total_seconds() for earlier, later in self._unbroken()) or 1.0
-        step = next((each for each in _STEPS if whole / each <= 8), _STEPS[-1])
-        ticks: list[tuple[int, datetime]] = []
-        for earlier, later in self._unbroken():
-            second = (earlier.timestamp() // step + 1) * step
-            while second <= later.timestamp() and len(ticks) < 60:
-                moment = datetime.fromtimestamp(second, tz=earlier.tzinfo)
-                x = self.x(moment)
-                if (not ticks or x - ticks[-1][0] >= _TICK_GAP) and x <= RIGHT - 20:
-                    ticks.append((x, moment))
-                second += step
-        return ticks
-
-    def _unbroken(self) -> list[tuple[datetime, datetime]]:
-        stretches, start = [], self.first
-        for earlier, later in self.breaks:
-            stretches.append((start, earlier))
-            start = later
-        return [*stretches, (start, self.last)]
-
-
-def _broken(gaps: Sequence[float]) -> set[int]:
-    """The stretches that would crowd out everything else: a minute or more, and most of what is left."""
-    broken: set[int] = set()
-    if len(gaps) < 3:
-        return broken
-    for index in sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True):
-        rest = sum(gap for other, gap in enumerate(gaps) if other not in broken and other != index)
-        if gaps[index] < 60 or gaps[index] < rest * 0.8:
-            break
-        broken.add(index)
-    return broken
-
-
 def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
     """None for a task that was never claimed."""
     shown = history.attempts[:MAX_LANES][::-1]
@@ -181,7 +80,7 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
     instants += [mark.at for mark in bumps]
     if live:
         instants += [now, max(now, shown[-1].lease_expires_at)]
-    axis = _Axis.over(instants)
+    axis = Axis.over(instants)
     lanes, above = [], None
     for index, attempt in enumerate(shown):
         lane = _lane(
@@ -227,7 +126,7 @@ def _instants(attempt: AttemptHistory, marks: Iterable[Mark]) -> list[datetime]:
 def _lane(
     attempt: AttemptHistory,
     marks: Iterable[Mark],
-    axis: _Axis,
+    axis: Axis,
     *,
     now: datetime,
     y: int,
@@ -254,7 +153,7 @@ def _lane(
     )
 
 
-def _bars(attempt: AttemptHistory, axis: _Axis, now: datetime) -> list[Bar]:
+def _bars(attempt: AttemptHistory, axis: Axis, now: datetime) -> list[Bar]:
     start, expiry = attempt.started_at, attempt.lease_expires_at
     end = attempt.ended_at or now
     bars = [_bar(axis, start, min(expiry, end), "lease")]
@@ -265,19 +164,19 @@ def _bars(attempt: AttemptHistory, axis: _Axis, now: datetime) -> list[Bar]:
     return bars
 
 
-def _bar(axis: _Axis, start: datetime, end: datetime, shape: str) -> Bar:
+def _bar(axis: Axis, start: datetime, end: datetime, shape: str) -> Bar:
     x = axis.x(start)
     return Bar(x=x, width=max(2, axis.x(end) - x), shape=shape)
 
 
-def _ends(attempt: AttemptHistory, axis: _Axis) -> list[Point]:
+def _ends(attempt: AttemptHistory, axis: Axis) -> list[Point]:
     shape = _END_MARKS.get(AttemptState(attempt.state))
     if shape is None or attempt.ended_at is None:
         return []
     return [Point(axis.x(attempt.ended_at), shape, attempt.state)]
 
 
-def _refused(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
+def _refused(marks: Sequence[Mark], axis: Axis) -> list[Point]:
     """Late calls that were refused; only the last has its words, or they would cover each other."""
     refused = sorted((mark for mark in marks if mark.kind == "REFUSED"), key=lambda mark: mark.at)
     points = []
@@ -289,5 +188,5 @@ def _refused(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
     return points
 
 
-def _staged(marks: Sequence[Mark], axis: _Axis) -> list[Point]:
+def _staged(marks: Sequence[Mark], axis: Axis) -> list[Point]:
     return [Point(axis.x(mark.at), "staged") for mark in marks if mark.kind == "STAGED"]

@@ -8,12 +8,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from console.candidates import compare_candidates
+from console.cases import Case
 from console.filters import as_number
 from console.listings import read_listing
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
 from console.preferences import read_preferences
-from console.sentences import Case, tell
+from console.sentences import tell
 from console.timelines import draw_timeline
 from coordinator.selectors import (
     console_attempts,

@@ -7,7 +7,8 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 from console.graphs import BOX_HEIGHT, BOX_WIDTH, FOLD_ABOVE, Drawing, draw_dag
-from console.timelines import LEFT, MAX_LANES, RIGHT, draw_timeline
+from console.time_axis import LEFT, RIGHT
+from console.timelines import MAX_LANES, draw_timeline
 from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
 from coordinator.selectors.runs import Graph, GraphEdge, GraphNode
 

@@ -1,0 +1,71 @@
+"""What `explain_task` says beyond the two sentences: each reason with its code and a link into the console."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy
+
+from console.cases import Case, Told, code
+from console.visible import visible
+from coordinator.selectors.explain import Reason
+from coordinator.states import TaskState
+
+#: What the sentences above tell already.
+_TOLD_ABOVE: Final = frozenset(
+    {
+        "BLOCKED_BY",
+        "NOT_BEFORE",
+        "LEASED",
+        "LEASE_LAPSED",
+        "AWAITING_APPROVAL",
+        "AWAITING_RECONCILIATION",
+        "COMMITTED",
+        "CANCELLED",
+        "SUPERSEDED",
+        "FAILED",
+    }
+)
+_IN_WORDS: Final[dict[str, Promise]] = {
+    "INTAKE_STOPPED": gettext_lazy(
+        "The intake of queue {queue} is stopped: no claims are granted."
+    ),
+    "NO_CAPABLE_POOL": gettext_lazy(
+        "No valid credential of pool {pool} may work in queue {queue}."
+    ),
+    "ATTEMPTS_USED_UP": gettext_lazy("{spent} of {max} attempts are spent."),
+}
+
+
+def reasons_of(case: Case) -> Iterator[Told]:
+    task = case.task
+    for reason in case.explanation.reasons:
+        if reason.code in _TOLD_ABOVE or task.state == TaskState.FAILED:
+            continue
+        words = _IN_WORDS.get(reason.code)
+        text = (
+            format_html(
+                str(words),
+                queue=code(task.queue),
+                pool=code(task.active_pool),
+                spent=task.spent_attempts,
+                max=task.max_attempts,
+            )
+            if words
+            else visible(reason.detail)
+        )
+        yield Told(reason.code, text, _page_of(reason))
+
+
+def _page_of(reason: Reason) -> str:
+    """The console's page for what the API links to."""
+    parts = (reason.link or "").removeprefix("/api/v1/").split("/")
+    match parts:
+        case ["tasks", task_id]:
+            return reverse("console:task", args=[task_id])
+        case ["queues", name]:
+            return reverse("console:queue", args=[name])
+        case _:
+            return ""
