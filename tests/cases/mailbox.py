@@ -173,6 +173,11 @@ def prepared(claim: Claim, *, by: Worker, **bound: Any) -> EffectView:
     return answer.effect
 
 
+def request_of(by: Worker) -> RequestKey:
+    """A new request; the same one again is a repeat."""
+    return RequestKey(by.name, new_id().hex, "accept")
+
+
 def accept(
     effect: EffectView,
     fence: Fence,
@@ -186,7 +191,7 @@ def accept(
         fence=fence,
         payload_digest=digest or effect.payload_digest,
         worker=by,
-        request=request or RequestKey(by.name, new_id().hex, "accept"),
+        request=request or request_of(by),
     )
 
 

@@ -13,7 +13,7 @@ from coordinator.models import Approval, EffectSlot
 from coordinator.outcomes import Refusal
 from coordinator.services.acceptances import Accepted, accept_effect
 from coordinator.services.answers import RequestKey
-from coordinator.services.approvals import approve
+from coordinator.services.approvals import Decided, approve
 from coordinator.services.effect_rows import EffectView
 from coordinator.services.effects import Prepared, prepare_effect
 from coordinator.services.gate import Redeemed, redeem_dispatch
@@ -201,6 +201,14 @@ def approval(refusal: Accepted | Refusal) -> Approval:
     """The approval that an acceptance asked for."""
     assert isinstance(refusal, Refusal), refusal
     return Approval.objects.get(approval_id=refusal.extra["approval_id"])
+
+
+def say_yes(asked: Approval, *, who: str = "paula") -> None:
+    """A person approves exactly what was asked for."""
+    decided = approve(
+        approval_id=asked.approval_id, payload_digest=asked.payload_digest, actor=person(who)
+    )
+    assert isinstance(decided, Decided), decided
 
 
 def pass_time(effect: EffectView, *, seconds: float) -> None:
