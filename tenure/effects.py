@@ -197,6 +197,8 @@ class Intent:
                     self.effect_id, dispatch_id, "REFUSED", detail=detail[:LONGEST_DETAIL]
                 )
                 refused = replace(effect, state=state)
+                if state != "PREPARED":
+                    return refused  # this call is over, an earlier one may still arrive
                 raise EffectRefused(detail, effect=refused, sent=went_out)
             case _:
                 assert_never(sent)

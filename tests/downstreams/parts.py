@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import uuid
@@ -57,7 +58,11 @@ class Part:
     #: Whether the relay can play a call's bytes again; where it can't, the adapter sends twice.
     replays_bytes: bool = True
     count: Any = None
+    #: Make it say no, and take that back.
     reject: Any = None
+    allow: Any = None
+    #: A payload and a condition for one more effect, as the part stands now.
+    fresh: Any = None
     log: dict[str, Any] = field(default_factory=dict)
 
     def call(self, *, seconds: float = 60.0, payload: Any = None, condition: Any = None) -> Call:
@@ -109,6 +114,8 @@ def smtp() -> Iterator[Part]:
             replays_bytes=False,
             count=lambda call: box.count(call.effect_id),
             reject=lambda: setattr(box, "reject", "554 not this one"),
+            allow=lambda: setattr(box, "reject", ""),
+            fresh=lambda: (payload, None),
             log={"box": box},
         )
 
@@ -133,6 +140,10 @@ def git_remote() -> Iterator[Part]:
             hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
             hook.chmod(0o755)
 
+        def fresh() -> Any:
+            files = {f"report/{uuid.uuid4().hex}.md": {"text": "# Report\n"}}
+            return {**payload, "files": files}, {"old": git("-C", str(bare), "rev-parse", "main")}
+
         payload = {
             "ref": "refs/heads/main",
             "message": "Add the report",
@@ -148,6 +159,8 @@ def git_remote() -> Iterator[Part]:
             hold_seconds=6.0,
             count=count,
             reject=reject,
+            allow=(bare / "hooks" / "pre-receive").unlink,
+            fresh=fresh,
             log={"bare": bare},
         )
 
@@ -190,17 +203,25 @@ def s3() -> Iterator[Part]:
                     1 for head in heads if head["Metadata"].get("tenure-effect") == call.effect_id
                 )
 
-            part = Part(
-                adapter=S3(bucket, endpoint_url=relay.url, **options),
+            adapter = S3(bucket, endpoint_url=relay.url, **options)
+            payload = {"key": "a/report.md", "text": "# Report", "content_type": "text/markdown"}
+            condition = {"if_none_match": "*"}
+
+            def use(name: str) -> None:
+                adapter._bucket = name
+
+            yield Part(
+                adapter=adapter,
                 relay=relay,
-                payload={"key": "a/report.md", "text": "# Report", "content_type": "text/markdown"},
-                condition={"if_none_match": "*"},
+                payload=payload,
+                condition=condition,
                 hold_seconds=4.0,
                 count=count,
+                reject=lambda: use("no-such-bucket"),
+                allow=lambda: use(bucket),
+                fresh=lambda: ({**payload, "key": f"a/{uuid.uuid4().hex}.md"}, condition),
                 log={"direct": direct},
             )
-            part.reject = lambda: direct.delete_bucket(Bucket=bucket)
-            yield part
     finally:
         server.stop()
 
@@ -223,6 +244,10 @@ def etag() -> Iterator[Part]:
             EtagResource(relay.url),
             payload={"path": "/documents/a", "body": {"title": "after"}},
             condition={"if_match": '"v0"'},
+            fresh=lambda: (
+                {"path": "/documents/a", "body": {"title": uuid.uuid4().hex}},
+                {"if_match": service.world.documents["a"][1]},
+            ),
         )
 
 
@@ -244,12 +269,14 @@ def chat() -> Iterator[Part]:
 def _of_service(
     service: Service, relay: Relay, adapter: Adapter, *, payload: Any, **facts: Any
 ) -> Part:
+    facts.setdefault("fresh", lambda: (payload, None))
     return Part(
         adapter=adapter,
         relay=relay,
         payload=payload,
         count=lambda call: service.world.count(call.effect_id),
         reject=lambda: setattr(service.world.settings, "reject", 422),
+        allow=lambda: setattr(service.world.settings, "reject", 0),
         log={"service": service, "world": service.world},
         **facts,
     )
@@ -263,18 +290,17 @@ def sql(database: dict[str, Any]) -> Iterator[Part]:
     admin.execute(f'CREATE DATABASE "{name}"')
     own = {**database, "dbname": name}
     direct = psycopg.connect(**own, autocommit=True)
-    direct.execute("CREATE TABLE payments (effect text, amount int CHECK (amount > 0))")
+    direct.execute("CREATE TABLE payments (name text, amount int CHECK (amount > 0))")
     direct.execute(TABLE)
 
     def apply(cursor: psycopg.Cursor[Any], payload: Any) -> Any:
         cursor.execute("INSERT INTO payments VALUES (%s, %s)", (payload["name"], payload["amount"]))
         return {"paid": payload["amount"]}
 
-    def count(call: Call) -> int:
-        row = direct.execute(
-            "SELECT count(*) FROM payments p JOIN tenure_effects e ON e.effect_id = %s",
-            (call.effect_id,),
-        ).fetchone()
+    def count(effect: Any) -> int:
+        payload = effect.payload  # of a call, or as the ledger stores it
+        name = (json.loads(payload) if isinstance(payload, str) else payload)["name"]
+        row = direct.execute("SELECT count(*) FROM payments WHERE name = %s", (name,)).fetchone()
         assert row is not None
         return int(row[0])
 
@@ -293,6 +319,7 @@ def sql(database: dict[str, Any]) -> Iterator[Part]:
                 log={"direct": direct},
             )
             part.reject = lambda: part.payload.update(amount=-1)
+            part.fresh = lambda: ({"name": uuid.uuid4().hex, "amount": 20}, None)
             yield part
     finally:
         direct.close()
@@ -324,4 +351,5 @@ def mcp_tool(*, asks: bool = True) -> Iterator[Part]:
             log={"tools": tools},
         )
         part.reject = lambda: part.payload.update(arguments={"amount": "much"})
+        part.fresh = lambda: ({"tool": "pay", "arguments": {"amount": 20}}, None)
         yield part

@@ -11,7 +11,7 @@ from django.db import connection
 
 from coordinator.models import EffectSlot
 from tenure import Claim, Client, Downstream, Report, Worker
-from tenure.downstreams import Adapter, Guarantee
+from tenure.downstreams import Guarantee
 from tests import world
 from tests.downstreams.parts import BOUND_TO, Part
 from tests.sdk.conftest import Site
@@ -30,6 +30,7 @@ class Stage:
     call_timeout_seconds: int = 60
     settle_seconds: int = 0
     refuses_late: bool = False
+    name: str = BOUND_TO
     receipts: list[Any] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
@@ -37,21 +38,18 @@ class Stage:
     def __post_init__(self) -> None:
         guarantee = self.guarantee or self.part.adapter.guarantee
         world.downstream(
-            name=BOUND_TO,
+            name=self.name,
             guarantee=guarantee,
             call_timeout_seconds=self.call_timeout_seconds,
             settle_seconds=self.settle_seconds,
             refuses_late=self.refuses_late,
             key_valid_seconds=3600 if guarantee is Guarantee.IDEMPOTENT_KEY else None,
         )
-        [self.task_id] = self.site.submit(1, slots={SLOT: BOUND_TO})
+        [self.task_id] = self.site.submit(1, slots={SLOT: self.name})
 
     @property
     def outside(self) -> Downstream:
-        return Downstream(BOUND_TO, self.part.adapter)
-
-    def through(self, adapter: Adapter) -> Downstream:
-        return Downstream(BOUND_TO, adapter)
+        return Downstream(self.name, self.part.adapter)
 
     def perform(self, claim: Claim) -> Any:
         """What the handler does: the effect, and its receipt as the result."""
