@@ -1,9 +1,10 @@
 """A small fleet reviews a folder: `python -m examples.review_fleet --folder .`
 
 Worker processes claim the nodes of one run — an inventory, an analysis of each file, a report — from a coordinator.
-One of them is frozen past its lease and comes back too late; nothing is lost and nothing happens twice. Afterwards
-the fleet waits for more work. Whoever may submit to its queue may have it read any text file that this account may
-read: give it a queue of its own.
+One of them is frozen past its lease and comes back too late; nothing is lost and nothing happens twice. The report is
+committed to a git repository, stored in an object store that loses its answer, and mailed once a person has approved
+the mail; all three are on this machine and started here. Afterwards the fleet waits for more work. Whoever may submit
+to its queue may have it read any text file that this account may read: give it a queue of its own.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty
-from typing import Any
 
 from examples.review import plan
 from examples.review.crew import Crew, Line
-from examples.review.handlers import REPORT
+from examples.review.effects import SLOTS
+from examples.review.ending import EndingStory
 from examples.review.listing import Listing, list_files
+from examples.review.outside import Outside
 from examples.review.story import FreezeStory
-from tenure import Client, NotFound, TenureError
+from tenure import Client, InvalidInput, NotFound, TenureError
 
 SHORTEST_NEWS_SECONDS = 2.0
 POLL_SECONDS = 1.0
+_DOWNSTREAMS = "the downstreams " + ", ".join(
+    name for slots in SLOTS.values() for name in slots.values()
+)
 
 
 def main() -> int:
@@ -39,32 +44,55 @@ def main() -> int:
     if not listing.paths:
         return _give_up(f"there is no text file to review in {root}")
     try:
-        with Client(args.url, args.token) as client:
-            return Fleet(client, args, listing).run()
+        with Client(args.url, args.token) as client, _outside(args) as outside:
+            return Fleet(client, args, listing, outside).run()
     except NotFound:
         return _give_up(f"the coordinator has no queue {args.queue!r}; an administrator makes one")
+    except InvalidInput as error:
+        return _give_up(f"{error}. An administrator registers {_DOWNSTREAMS}; `manage.py up` does")
     except TenureError as error:
         return _give_up(str(error))
+    except OSError as error:
+        return _give_up(f"the outside cannot be had in {args.outside}: {error}")
+
+
+def _outside(args: argparse.Namespace) -> Outside:
+    return Outside(Path(args.outside), lose_first=not args.no_loss, say=say)
 
 
 class Fleet:
     """The members and the run that they work on."""
 
-    def __init__(self, client: Client, args: argparse.Namespace, listing: Listing) -> None:
+    def __init__(
+        self, client: Client, args: argparse.Namespace, listing: Listing, outside: Outside
+    ) -> None:
         self._client = client
         self._args = args
         self._listing = listing
+        self._size = len(plan.nodes(listing))
         self._site = args.url.rstrip("/").removesuffix("/api/v1")
         self._stop = False
         self._run_id = ""
         self._done: set[str] = set()
         self._next_news = 0.0
-        self._reported = False
+        self._over = False
         self._next_poll = 0.0
         self._story = FreezeStory(say, page=self._page, ttl_seconds=args.ttl)
+        self._ending = EndingStory(
+            client,
+            say,
+            outside=outside,
+            reports=Path(args.reports),
+            site=self._site,
+            page=self._page,
+        )
         self._crew = Crew(
             arguments=["--queue", args.queue, "--ttl", str(args.ttl), "--pace", str(args.pace)],
-            environment={"TENURE_URL": args.url, "TENURE_TOKEN": args.token},
+            environment={
+                "TENURE_URL": args.url,
+                "TENURE_TOKEN": args.token,
+                **outside.environment,
+            },
         )
 
     def _page(self, task_id: str) -> str:
@@ -99,7 +127,7 @@ class Fleet:
         with suppress(Empty):
             self._hear(self._crew.said.get(timeout=0.25))
         self._story.look()
-        if not self._reported and time.monotonic() >= self._next_poll:
+        if not self._over and time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + POLL_SECONDS
             self._look_at_run()
 
@@ -122,42 +150,18 @@ class Fleet:
                 )
 
     def _news(self) -> None:
-        if time.monotonic() >= self._next_news and not self._reported:
+        if time.monotonic() >= self._next_news and not self._over:
             self._next_news = time.monotonic() + SHORTEST_NEWS_SECONDS
-            say(f"{len(self._done)} of {len(self._listing.paths) + 2} nodes committed")
+            say(f"{len(self._done)} of {self._size} nodes committed")
 
     def _look_at_run(self) -> None:
         try:
-            run = self._client.run(self._run_id)
-            if run.state == "ACTIVE":
-                return
-            self._reported = True
-            if run.state == "COMMITTED":
-                self._tell_report()
-            else:
-                say(f"the run is {run.state}: {self._site}/runs/{self._run_id}")
+            self._over = self._ending.look(self._run_id)
         except TenureError as error:
             say(f"cannot look at the run: {error}")
-
-    def _tell_report(self) -> None:
-        [task] = [
-            task
-            for task in self._client.tasks(run_id=self._run_id, kind=REPORT)
-            if task.state == "COMMITTED"
-        ]
-        [canonical] = [item for item in self._client.candidates(task.task_id) if item.canonical]
-        report: dict[str, Any] = canonical.result
-        file = Path(self._args.reports) / f"{self._run_id}.md"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(report["markdown"], encoding="utf-8")
-        say(
-            f"done: {report['finding_count']} findings in {report['headline']['lines']:,} lines. The first of them:"
-        )
-        for finding in report["first"]:
-            say(f"  {finding['where']} {finding['what']}")
-        say(f"report: {file}")
-        say(f"as committed: {self._page(task.task_id)}")
-        say("the fleet waits for more work")
+        else:
+            if self._over:
+                say("the fleet waits for more work")
 
 
 def say(text: str) -> None:
@@ -214,7 +218,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--reports", default=f"{state}/reviews", metavar="FOLDER", help="where reports are written"
     )
+    parser.add_argument(
+        "--outside",
+        default=f"{state}/outside",
+        metavar="FOLDER",
+        help="where the repository, the store and the mail server keep what they are given",
+    )
     parser.add_argument("--no-freeze", action="store_true", help="freeze nobody")
+    parser.add_argument("--no-loss", action="store_true", help="let the store lose no answer")
     args = parser.parse_args()
     if not args.token:
         parser.error(

@@ -23,6 +23,12 @@ MIGRATION_LOCK = (0x7E14, 1)  # advisory; the classes of contract 4's gates are 
 DEMO_POOL = "default"
 DEMO_QUEUE = "reviews"
 DEMO_SCOPES = ("work", "submit")
+#: Where the example's report goes, with what each can guarantee.
+DEMO_DOWNSTREAMS = (
+    ("review-git", "git", "CONDITIONAL_WRITE"),
+    ("review-store", "etag", "CONDITIONAL_WRITE"),
+    ("review-mail", "smtp", "NONE"),
+)
 OPERATOR = "admin"
 
 
@@ -118,13 +124,16 @@ def _see_to_operator(state: StateFolder) -> str:
 
 
 def _see_to_demo(state: StateFolder) -> str:
-    """The token of the example fleet; pool and queue with it. A token that was lost or revoked is replaced."""
+    """The token of the example fleet; pool, queue and downstreams with it. A lost or revoked token is replaced."""
     from coordinator.actors import system
-    from coordinator.services import credentials, queues
+    from coordinator.services import credentials, downstreams, queues
 
     actor = system("up")
     queues.ensure_pool(name=DEMO_POOL, actor=actor)
     queues.ensure_queue(name=DEMO_QUEUE, active_pool=DEMO_POOL, actor=actor)
+    for name, kind, guarantee in DEMO_DOWNSTREAMS:
+        # One that a person has changed since is refused, and stays as it is.
+        downstreams.register_downstream(name=name, kind=kind, guarantee=guarantee, actor=actor)
     kept = state.path / "fleet_token"
     if kept.exists():
         token = kept.read_text().strip()

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from examples.review.effects import register_effects
 from examples.review.handlers import ANALYSE, register
 from tenure import Claim, Report, TenureError, Worker
 
@@ -41,6 +42,7 @@ def main() -> int:
         observer=tell,
     )
     register(worker, pause=Pause(args.pace, hold_first=args.hold_first))
+    register_effects(worker, os.environ)
     try:
         worker.run()
     except TenureError as error:

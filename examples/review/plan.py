@@ -1,10 +1,11 @@
-"""The run: one inventory, one analysis for each file after it, one report after all of them."""
+"""The run: one inventory, one analysis for each file after it, one report after all of them, and then its effects."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
 
+from examples.review.effects import ARCHIVE, NOTIFY, PUBLISH, SLOTS
 from examples.review.handlers import ANALYSE, INVENTORY, REPORT
 from examples.review.listing import Listing
 from tenure import Client
@@ -15,7 +16,7 @@ LONGEST_NAME = 200
 
 
 def nodes(listing: Listing) -> list[dict[str, Any]]:
-    """The DAG of a listing. Everything in it only reads, so any node may be done twice without harm."""
+    """The DAG of a listing. All that reads may be done twice without harm; the last three declare what they send."""
     root = str(listing.root)
     analyses = [
         {
@@ -41,7 +42,20 @@ def nodes(listing: Listing) -> list[dict[str, Any]]:
             "input": {"root": root, "left_out": listing.left_out},
             "depends_on": [node["node_id"] for node in analyses],
         },
+        *(_effect(kind, after=[REPORT]) for kind in (PUBLISH, ARCHIVE)),
+        _effect(NOTIFY, after=[REPORT, PUBLISH, ARCHIVE]),
     ]
+
+
+def _effect(kind: str, *, after: list[str]) -> dict[str, Any]:
+    """A node with one outside effect. Whether it may be sent again is the coordinator's to say, by its downstream."""
+    return {
+        "node_id": kind,
+        "kind": kind,
+        "input": {},
+        "depends_on": after,
+        "slots": SLOTS[kind],
+    }
 
 
 def _name(path: str) -> str:

@@ -146,11 +146,16 @@ def test_one_circle_is_told_for_each_knot_of_imports() -> None:
     assert cycles(graph) == [["a", "b", "c"], ["e", "f"]]
 
 
-def test_the_plan_waits_for_the_inventory_and_the_report_for_all(folder: Path) -> None:
+def test_the_report_waits_for_all_and_what_goes_outside_for_the_report(folder: Path) -> None:
     plan = nodes(list_files(folder, limit=100))
     assert plan[0]["node_id"] == "inventory"
-    assert all(node["depends_on"] == ["inventory"] for node in plan[1:-1])
-    assert plan[-1]["depends_on"] == [node["node_id"] for node in plan[1:-1]]
+    analyses = [node for node in plan if node["kind"] == "analyse"]
+    assert len(analyses) == 5
+    assert all(node["depends_on"] == ["inventory"] for node in analyses)
+    after = {node["node_id"]: node["depends_on"] for node in plan[1:] if node not in analyses}
+    assert after["report"] == [node["node_id"] for node in analyses]
+    assert after["publish"] == after["archive"] == ["report"]
+    assert after["notify"] == ["report", "publish", "archive"]
 
 
 def test_a_long_path_gives_a_name_that_fits_and_is_its_own(tmp_path: Path) -> None:
@@ -158,6 +163,7 @@ def test_a_long_path_gives_a_name_that_fits_and_is_its_own(tmp_path: Path) -> No
     deep.mkdir(parents=True)
     for name in ("a.py", "b.py"):
         (deep / name).write_text("x = 1\n")
-    names = [node["node_id"] for node in nodes(list_files(tmp_path, limit=10))]
-    assert len(set(names)) == 4
+    plan = nodes(list_files(tmp_path, limit=10))
+    names = [node["node_id"] for node in plan if node["kind"] == "analyse"]
+    assert len(set(names)) == 2
     assert max(map(len, names)) <= 200

@@ -1,133 +1,62 @@
-"""The example as `up` starts it: a review to its end, one worker frozen past its lease, and a quiet stop."""
+"""The example as `up` starts it: a review, one worker frozen past its lease, and a quiet stop."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coordinator.models import Attempt, Run
-from coordinator.tasks import sweep
 from tests.sdk.conftest import Site
+from tests.sdk.fleets import Fleet, Sweeping, project, register_outside, surroundings
 from tests.sdk.served import ROOT
-from tests.sdk.threads import PATIENCE_SECONDS
+
+WAITS = "the mail waits for a person"
 
 
 @pytest.fixture
 def swept(transactional_db: None) -> Iterator[None]:
-    """The sweep each second, as Celery's beat has it."""
-    over = threading.Event()
-
-    def run() -> None:
-        from django.db import connection
-
-        while not over.wait(0.5):
-            sweep()
-        connection.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
+    register_outside()
+    with Sweeping():
+        yield
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "project"
-    made.mkdir()
-    for number in range(12):
-        (made / f"module_{number:02}.py").write_text(
-            f"import module_{(number + 1) % 12:02}\n\n\ndef f():\n    pass\n"
-        )
-    return made
-
-
-def _fleet(site: Site, folder: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            sys.executable, "-m", "examples.review_fleet", "--queue", site.queue, "--workers", "3",
-            "--pace", "0.05", "--reports", str(folder.parent / "reports"), *more,
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "TENURE_URL": site.url,
-            "TENURE_TOKEN": site.token,
-            "TENURE_DEMO_FOLDER": str(folder),
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
-
-
-def _until(process: subprocess.Popen[str], *wanted: str) -> str:
-    """Everything said until all of these were."""
-    assert process.stdout is not None
-    said = ""
-    watchdog = threading.Timer(PATIENCE_SECONDS, process.kill)
-    watchdog.start()
-    try:
-        for line in process.stdout:
-            said += line
-            if all(part in said for part in wanted):
-                return said
-    finally:
-        watchdog.cancel()
-    raise AssertionError(f"the fleet ended without {wanted}:\n{said}")
+    return project(tmp_path)
 
 
 def test_the_review_comes_to_its_end_although_a_worker_was_frozen_past_its_lease(
     site: Site, folder: Path, swept: None
 ) -> None:
-    process = _fleet(site, folder)
-    try:
-        said = _until(
-            process, "waits for more work", "commit is refused: FENCED (STALE_GENERATION)"
-        )
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.communicate()
+    with Fleet(site, folder) as fleet:
+        said = fleet.until(WAITS, "commit is refused: FENCED (STALE_GENERATION)")
+        assert fleet.stop() == 0
     assert "ada is frozen (SIGSTOP)" in said
     assert "over after" in said
     run = Run.objects.get()
-    assert run.state == "COMMITTED"
     assert f"{site.url}/runs/{run.run_id}" in said
     [report] = (folder.parent / "reports").iterdir()
     assert "imports itself in a circle" in report.read_text()
     states = sorted(Attempt.objects.values_list("state", flat=True))
-    assert states == ["COMMITTED"] * 14 + ["FENCED"]
+    assert states == ["COMMITTED"] * 16 + ["FENCED", "PARKED"]
 
 
 def test_a_fleet_that_is_started_again_goes_on_with_what_was_left(
     site: Site, folder: Path, swept: None
 ) -> None:
-    first = _fleet(site, folder, "--no-freeze", "--pace", "1.0")
-    try:
-        _until(first, "of 14 nodes committed")
-        first.send_signal(signal.SIGTERM)
-        assert first.wait(60) == 0
-    finally:
-        first.kill()
-        first.communicate()
+    with Fleet(site, folder, "--no-freeze", "--pace", "1.0") as first:
+        first.until("of 17 nodes committed")
+        assert first.stop() == 0
     assert Run.objects.get().state == "ACTIVE"
-    second = _fleet(site, folder, "--no-freeze")
-    try:
-        said = _until(second, "waits for more work")
-    finally:
-        second.terminate()
-        second.communicate()
+    with Fleet(site, folder, "--no-freeze") as second:
+        said = second.until(WAITS)
+        assert second.stop() == 0
     assert "goes on with its review" in said
-    assert Run.objects.get().state == "COMMITTED"
+    assert Run.objects.count() == 1
 
 
 @pytest.mark.parametrize(
@@ -135,21 +64,18 @@ def test_a_fleet_that_is_started_again_goes_on_with_what_was_left(
     [
         (["--folder", "/nowhere"], "is no folder"),
         (["--queue", "no-such-queue"], "has no queue 'no-such-queue'"),
+        ([], "An administrator registers the downstreams review-git, review-store, review-mail"),
     ],
 )
 def test_what_cannot_work_is_one_line_and_exit_code_1(
     arguments: list[str], told: str, site: Site, folder: Path
 ) -> None:
-    command = [sys.executable, "-m", "examples.review_fleet", *arguments]
+    outside = str(folder.parent / "outside")
+    command = [sys.executable, "-m", "examples.review_fleet", "--outside", outside]
     done = subprocess.run(
-        command,
+        [*command, "--queue", site.queue, *arguments],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "TENURE_URL": site.url,
-            "TENURE_TOKEN": site.token,
-            "TENURE_DEMO_FOLDER": str(folder),
-        },
+        env=surroundings(site, folder),
         capture_output=True,
         text=True,
         check=False,
