@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 Tool = Callable[..., Any]
 
 
-def gated(gate: Gate, *, name: str, reports: bool = True) -> Callable[[Tool], Tool]:
+def gated(gate: Gate, *, reports: bool = True) -> Callable[[Tool], Tool]:
     """Let a tool act only once its call's dispatch is redeemed.
 
-    The tool takes a keyword `ctx` (the server's `Context`) besides its arguments, which are the payload's. `name` is
-    the tool's own on the server. A call that is turned away gets an error result that says so, and the tool is not
-    entered::
+    The tool takes a keyword `ctx` (the server's `Context`) besides its arguments. The payload is the call as it came
+    in, before the server has filled in defaults and converted types. A call that is turned away gets an error result
+    that says so, and the tool is not entered::
 
         @server.tool()
-        @gated(gate, name="pay")
+        @gated(gate)
         def pay(amount: int, ctx: Context) -> Paid: ...
     """
 
@@ -39,7 +39,7 @@ def gated(gate: Gate, *, name: str, reports: bool = True) -> Callable[[Tool], To
 
         @functools.wraps(tool)
         async def guarded(*args: Any, **arguments: Any) -> Any:
-            shown = _shown(gate, name, arguments)
+            shown = _shown(gate, arguments["ctx"].request_context)
             turned = (
                 shown if isinstance(shown, Turned) else await asyncio.to_thread(gate.redeem, shown)
             )
@@ -53,15 +53,15 @@ def gated(gate: Gate, *, name: str, reports: bool = True) -> Callable[[Tool], To
     return wrap
 
 
-def _shown(gate: Gate, name: str, arguments: dict[str, Any]) -> Pass | Turned:
-    meta = arguments["ctx"].request_context.meta or {}
-    given = {key: value for key, value in arguments.items() if key != "ctx"}
+def _shown(gate: Gate, request: Any) -> Pass | Turned:
+    meta, params = request.meta or {}, request.params or {}
+    payload = {"tool": params.get("name"), "arguments": params.get("arguments") or {}}
 
     def header(header_name: str) -> str | None:
         value = meta.get(META + header_name.lower())
         return value if isinstance(value, str) else None
 
-    return gate.shown(header, {"tool": name, "arguments": given})
+    return gate.shown(header, payload)
 
 
 async def _act(

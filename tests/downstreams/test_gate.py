@@ -106,8 +106,8 @@ def _mcp(tool: Tool, gate: Gate) -> Iterator[tuple[str, int]]:
     server = MCPServer("tools")
 
     @server.tool()
-    @gated(gate, name="pay")
-    def pay(amount: int, ctx: Context[Any, Any]) -> Paid:
+    @gated(gate)
+    def pay(amount: float, ctx: Context[Any, Any], currency: str = "EUR") -> Paid:
         """Pay."""
         meta: Mapping[str, Any] = ctx.request_context.meta or {}
         tool.act(str(meta["tenure/idempotency-key"]))

@@ -27,6 +27,8 @@ from tests.downstreams.stage import Stage
 from tests.downstreams.test_table import ROWS, SEALED
 from tests.sdk.conftest import Site
 
+pytestmark = pytest.mark.slow
+
 _NUMBERS = itertools.count(1)
 REJECT = "rejects"
 #: Sending twice by the adapter stands for a network that doubles, where bytes can't be played again.
