@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, ClassVar
 
 from tenure.downstreams.base import (
@@ -72,14 +73,15 @@ class S3(Adapter):
         ).content()
         kind = call.payload.get("content_type") or "application/octet-stream"
         try:
-            answer = self._client(call.deadline).put_object(
-                Bucket=self._bucket,
-                Key=call.payload["key"],
-                Body=content,
-                ContentType=kind,
-                Metadata={EFFECT: call.effect_id, CONTENT: hashlib.sha256(content).hexdigest()},
-                **_precondition(call.condition),
-            )
+            with closing(self._client(call.deadline)) as client:
+                answer = client.put_object(
+                    Bucket=self._bucket,
+                    Key=call.payload["key"],
+                    Body=content,
+                    ContentType=kind,
+                    Metadata={EFFECT: call.effect_id, CONTENT: hashlib.sha256(content).hexdigest()},
+                    **_precondition(call.condition),
+                )
         except ClientError as error:
             return _refused(error.response)
         except BotoCoreError as error:
@@ -92,9 +94,8 @@ class S3(Adapter):
 
         condition = _precondition(effect.condition)
         try:
-            head = self._client(deadline).head_object(
-                Bucket=self._bucket, Key=effect.payload["key"]
-            )
+            with closing(self._client(deadline)) as client:
+                head = client.head_object(Bucket=self._bucket, Key=effect.payload["key"])
         except ClientError as error:
             if _status(error.response) == 404 and "IfNoneMatch" in condition:
                 return Absent(detail="no object has this key, as before")

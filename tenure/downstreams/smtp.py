@@ -92,16 +92,17 @@ class Smtp(Adapter):
             link.close()
 
     def _connect(self, call: Call) -> smtplib.SMTP:
-        link = smtplib.SMTP(local_hostname=self._local_name, timeout=max(0.001, call.remaining()))
+        link = smtplib.SMTP(
+            *self._address,
+            local_hostname=self._local_name,
+            timeout=max(0.001, call.remaining()),
+        )
         try:
-            link.connect(*self._address)
-            link.ehlo_or_helo_if_needed()
             if self._starttls:
-                # smtplib keeps the host it was made with, and checks the certificate against it.
-                link._host = self._address[0]  # type: ignore[attr-defined]
                 link.starttls(context=self._tls or ssl.create_default_context())
             if self._user is not None:
                 link.login(self._user, self._password)
+            link.ehlo_or_helo_if_needed()
         except BaseException:
             link.close()
             raise

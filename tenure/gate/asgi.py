@@ -57,7 +57,7 @@ class AsgiGate:
             await _refuse(turned, send)
             return
         assert isinstance(shown, Pass), "whoever shows no pass is turned"
-        await self._act(scope, body or b"", send, shown)
+        await self._act(scope, body or b"", receive, send, shown)
 
     def _shown(self, scope: Scope, body: bytes | None) -> Pass | Turned:
         if body is None:
@@ -78,16 +78,16 @@ class AsgiGate:
 
         return self._gate.shown(header, payload)
 
-    async def _act(self, scope: Scope, body: bytes, send: Send, shown: Pass) -> None:
+    async def _act(
+        self, scope: Scope, body: bytes, receive: Receive, send: Send, shown: Pass
+    ) -> None:
         status, kept = 500, bytearray()
         given = False
 
-        async def receive() -> Message:
+        async def replay() -> Message:
             nonlocal given
             if given:
-                await (
-                    asyncio.Event().wait()
-                )  # nothing more comes; who waits here waits for a disconnect
+                return await receive()
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
@@ -104,7 +104,7 @@ class AsgiGate:
             await send(message)
 
         try:
-            await self._application(scope, receive, listen)
+            await self._application(scope, replay, listen)
         except Exception as error:
             status = 500
             kept[:] = f"{type(error).__name__}: {error}".encode()
