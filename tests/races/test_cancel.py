@@ -154,6 +154,43 @@ def test_a_revision_races_the_commit_of_its_task_and_the_child_is_never_lost() -
         assert world.run_row(run).state == "COMMITTED"
 
 
+@pytest.mark.parametrize("first", ["commit", "revision"])
+def test_a_parents_commit_and_a_revision_of_its_child_do_not_miss_each_other(first: str) -> None:
+    """They meet at the run's gate. Else the new child would count a parent that has just counted the old one down."""
+    worker = world.worker()
+    run = world.submit(node("a"), node("b", "a", kind="after"))
+    claim = world.claim_one(by=worker, of=world.task_id(run, "a"))
+    calls: dict[str, Any] = {
+        "commit": partial(world.try_commit, claim, by=worker),
+        "revision": partial(
+            revise_task,
+            task_id=world.task_id(run, "b"),
+            expected_state_version=1,
+            input={"v": 2},
+            reason="better",
+            actor=world.operator(),
+        ),
+    }
+    second = "revision" if first == "commit" else "commit"
+    with world.holding_task(world.task_id(run, "a" if first == "commit" else "b")) as holder:
+        earlier = world.Rival(calls[first])
+        world.wait_until_blocked(earlier.pid, by=holder.pid)
+        later = world.Rival(calls[second])
+        world.wait_until_blocked(later.pid, by=earlier.pid)
+        holder.release()
+        answers = {first: earlier.result(), second: later.result()}
+    assert isinstance(answers["commit"], Committed)
+    if first == "commit":  # b was READY by then: another version than the reviser had seen
+        assert answers["revision"].outcome is Outcome.STATE_VERSION_MISMATCH
+    else:
+        assert isinstance(answers["revision"], Revised)
+        assert answers["commit"].released == ["b"]
+    child = world.current(run, "b")
+    assert (child.state, child.pending_dependencies) == ("READY", 0)
+    world.finish(child.task_id, by=worker)
+    assert world.run_row(run).state == "COMMITTED"
+
+
 _COMMIT_TASK = (
     "UPDATE coordinator_task SET state = 'COMMITTED', state_version = state_version + 1,"
     " result_commit_id = gen_random_uuid() WHERE task_id = %s"

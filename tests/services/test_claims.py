@@ -17,6 +17,7 @@ from coordinator.services.epochs import set_intake
 from coordinator.services.grants import Claim
 from coordinator.services.leases import sweep
 from coordinator.states import AttemptState, Guarantee, Intake, TaskState
+from coordinator.tasks import settle_runs
 from tests import world
 from tests.history import nothing_moves
 from tests.world import node
@@ -325,6 +326,8 @@ def test_after_max_attempts_a_lapsed_task_fails_for_a_person_to_decide() -> None
     assert (task.state, task.claim_generation, task.spent_attempts) == (TaskState.FAILED, 3, 3)
     assert world.claim(by=worker) == []
     assert Event.objects.filter(kind="FAILED", task_id=task.task_id).count() == 1
+    settle_runs()
+    assert world.run_row(run).state == "FAILED"
 
 
 def test_an_exhausted_task_does_not_keep_others_from_a_batch() -> None:

@@ -132,6 +132,30 @@ def test_the_database_refuses_an_epoch_that_falls(worker: Worker) -> None:
             cursor.execute("UPDATE coordinator_queue SET scheduler_epoch = 1")
 
 
+def test_the_database_refuses_a_commit_of_the_old_epoch_by_hand(worker: Worker) -> None:
+    world.submit()
+    old = world.claim_one(by=worker)
+    bump()
+    sql = (
+        "INSERT INTO coordinator_canonicalcommit (result_commit_id, task_id, attempt_id, claim_generation,"
+        " scheduler_epoch, input_digest, result_digest, result, parents, committed_at)"
+        " VALUES (gen_random_uuid(), %s, %s, %s, %s, %s, 'x', '0', '[]', clock_timestamp())"
+    )
+    fence = old.fence
+    values = [
+        fence.task_id,
+        fence.attempt_id,
+        fence.claim_generation,
+        fence.scheduler_epoch,
+        old.input_digest,
+    ]
+    for _ in range(2):  # while nobody holds the task, and once somebody of the new epoch does
+        with nothing_moves(), pytest.raises(IntegrityError, match="not its current attempt"):
+            with world.guarded(), connection.cursor() as cursor:
+                cursor.execute(sql, values)
+        world.claim(by=worker)
+
+
 # --- intake -------------------------------------------------------------------------------------
 
 
