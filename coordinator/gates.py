@@ -20,7 +20,7 @@ class GateClass(IntEnum):
     RUN = 2
     SERIAL_SCOPE = 3
     REQUEST = 4  # by the hash of an Idempotency-Key: a collision only waits
-    DOWNSTREAM = 4
+    DOWNSTREAM = 5
 
 
 def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:

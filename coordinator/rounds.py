@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from coordinator import pipeline
 from coordinator.pipeline import Statement
 
-__all__ = ["LockStatement", "Statement", "name_point", "run_round", "sent"]
+__all__ = ["LockStatement", "Statement", "close_with_round", "name_point", "run_round", "sent"]
 
 #: Tests put a list here to see which statements a service sends.
 sent: ContextVar[list[list[str]] | None] = ContextVar("sent", default=None)
@@ -31,6 +31,18 @@ def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
     connection.ensure_connection()
     with connection.wrap_database_errors:
         return pipeline.run(connection.connection, statements)
+
+
+_COMMIT = Statement("COMMIT")
+
+
+def close_with_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
+    """The last round of a transaction: its COMMIT travels along, and saves a round trip.
+
+    Nothing may follow it. Where another transaction surrounds this one, that one commits.
+    """
+    alone = len(connection.atomic_blocks) == 1 and not connection.needs_rollback
+    return run_round(*statements, *([_COMMIT] if alone else []))[: len(statements)]
 
 
 def name_point(point: str) -> Statement:

@@ -21,7 +21,7 @@ from coordinator.fence import Point, TaskRow
 from coordinator.gates import queue_gate, queue_gates_of_tasks
 from coordinator.models import Task
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
-from coordinator.rounds import LockStatement, Statement, name_point, run_round
+from coordinator.rounds import LockStatement, Statement, close_with_round, name_point, run_round
 from coordinator.states import Intake, Replay, RolloutStage, TaskState
 
 from . import answers, leases, locking, queue_ids
@@ -296,9 +296,13 @@ def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datet
     if demand.request and grants.granted:
         ids = orjson.dumps(grants.attempt_ids, default=str).decode()
         statements.append(answers.store(demand.request, ids))
-    if statements:
-        run_round(*statements)
-    return Claimed(row.scheduler_epoch, grants.claims())
+    if not grants.granted:
+        if statements:
+            run_round(*statements)
+        return Claimed(row.scheduler_epoch, [])
+    reading = grants.reading()
+    rounds = close_with_round(*statements, *reading.statements)
+    return Claimed(row.scheduler_epoch, reading.claims(rounds[len(statements) :]))
 
 
 def _replay(answer: str, row: QueueRow, clock: datetime) -> Claimed:

@@ -157,6 +157,7 @@ def _commit(
         *commit_writes(accepted, hearing.clock, bench.book),
         *bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts),
         *children_writes(release.counted, hearing.clock),
+        closes=True,
     )
     return answers
 

@@ -210,4 +210,5 @@ def _end(
             error=error,
         ),
         *free_tasks([freed], ends, hearing.clock),
+        closes=True,
     )

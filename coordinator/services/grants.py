@@ -176,11 +176,15 @@ class Grants:
             reclaim_seconds=grant.reclaim_seconds,
         )
 
-    def claims(self) -> list[Claim]:
-        return (
-            read_claims(self.attempt_ids, self.queue.scheduler_epoch, self.clock)
-            if self.granted
-            else []
+    def reading(self) -> "Reading":
+        """What the grants are answered with, read in the round that writes them."""
+        return Reading.of(
+            self.attempt_ids,
+            [grant.task.task_id for grant in self.granted],
+            self.queue.scheduler_epoch,
+            self.clock,
+            with_parents=any(grant.task.dependency_count for grant in self.granted),
+            with_effects=bool(self.ends.slots),
         )
 
 
@@ -234,27 +238,56 @@ def used_up_fact(task: TaskRow) -> Fact:
     )
 
 
-def read_claims(
-    attempt_ids: Sequence[UUID],
-    epoch: int,
-    clock: datetime,
-    *,
-    with_parents: bool = True,
-    with_effects: bool = True,
-) -> list[Claim]:
-    """The claims of these attempts that are current now, in the given order; one or two round trips."""
-    ids = list(attempt_ids)
-    look_ups = [Statement(_READ_PARENTS, (ids,))] if with_parents else []
-    rows, *parents = run_round(Statement(_READ_CLAIMS, (ids, epoch)), *look_ups)
-    results = _results_of(parents[0]) if parents else {}
-    effects: dict[UUID, list[EffectView]] = defaultdict(list)
-    if with_effects and rows:
-        for view in views_of(*run_round(*read_views([row[1] for row in rows]))):
-            effects[view.task_id].append(view)
-    found = {
-        row[0]: _claim(row, results.get(row[1], {}), effects.get(row[1], []), clock) for row in rows
-    }
-    return [found[attempt_id] for attempt_id in attempt_ids if attempt_id in found]
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How claims are read back: the statements, and the claims that their rows make."""
+
+    attempt_ids: list[UUID]
+    clock: datetime
+    statements: list[Statement]
+    with_parents: bool
+    with_effects: bool
+
+    @classmethod
+    def of(
+        cls,
+        attempt_ids: Sequence[UUID],
+        task_ids: Sequence[UUID],
+        epoch: int,
+        clock: datetime,
+        *,
+        with_parents: bool = True,
+        with_effects: bool = True,
+    ) -> "Reading":
+        ids = list(attempt_ids)
+        statements = [Statement(_READ_CLAIMS, (ids, epoch))]
+        statements += [Statement(_READ_PARENTS, (ids,))] if with_parents else []
+        statements += read_views(task_ids) if with_effects else []
+        return cls(ids, clock, statements, with_parents, with_effects)
+
+    def claims(self, rounds: Sequence[list[tuple[Any, ...]]]) -> list[Claim]:
+        """The claims of the attempts that are current, in the given order."""
+        rows, *others = rounds
+        results = _results_of(others.pop(0)) if self.with_parents else {}
+        effects: dict[UUID, list[EffectView]] = defaultdict(list)
+        if self.with_effects:
+            for view in views_of(*others):
+                effects[view.task_id].append(view)
+        found = {
+            row[0]: _claim(row, results.get(row[1], {}), effects.get(row[1], []), self.clock)
+            for row in rows
+        }
+        return [found[attempt_id] for attempt_id in self.attempt_ids if attempt_id in found]
+
+
+def read_claims(attempt_ids: Sequence[UUID], epoch: int, clock: datetime) -> list[Claim]:
+    """The claims of these attempts that are current now."""
+    (rows,) = run_round(Statement(_TASKS_OF, (list(attempt_ids),)))
+    reading = Reading.of(attempt_ids, [row[0] for row in rows], epoch, clock)
+    return reading.claims(run_round(*reading.statements))
+
+
+_TASKS_OF: Final = "SELECT task_id FROM coordinator_attempt WHERE attempt_id = ANY(%s::uuid[])"
 
 
 def _results_of(rows: Sequence[tuple[Any, ...]]) -> dict[UUID, dict[str, Any]]:

@@ -18,7 +18,7 @@ from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import AttemptRow, Call, Fence, Point, TaskRow, Verdict, judge
 from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
-from coordinator.rounds import Statement, name_point, run_round
+from coordinator.rounds import Statement, close_with_round, name_point, run_round
 from coordinator.states import AttemptState
 
 from . import locking
@@ -95,8 +95,11 @@ class Hearing:
             )
         )
 
-    def write(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """The writing round: the verb's own statements, then marks, usage and events."""
+    def write(self, *statements: Statement, closes: bool = False) -> list[list[tuple[Any, ...]]]:
+        """The writing round: the verb's own statements, then marks, usage and events.
+
+        `closes` where it is the transaction's last: the COMMIT travels along.
+        """
         closing = []
         if self.fenced:
             closing.append(Statement(_MARK_FENCED, (self.fenced,)))
@@ -104,7 +107,10 @@ class Hearing:
             closing.append(raise_usage(self.usage))
         if self.facts:
             closing.append(record(self.facts, actor=self.worker, at=self.clock))
-        return run_round(*statements, *closing) if statements or closing else []
+        if not statements and not closing:
+            return []
+        send = close_with_round if closes else run_round
+        return send(*statements, *closing)
 
 
 #: Only an EXPIRED attempt becomes FENCED; the other ends are final (contract 3).

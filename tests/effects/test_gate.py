@@ -24,9 +24,12 @@ def refused(answer: object) -> Outcome:
 
 def test_a_dispatch_is_redeemed_once_and_its_repeat_gets_the_same_answer(by: Worker) -> None:
     _, effect, accepted = ledger.sent(by=by, guarantee=Guarantee.GATED)
-    assert ledger.redeem(effect, accepted) == Redeemed(accepted.dispatch_id)
-    assert ledger.redeem(effect, accepted) == Redeemed(accepted.dispatch_id, replayed=True)
-    assert refused(ledger.redeem(effect, accepted, redeem_id="call-2")) is Outcome.ALREADY_REDEEMED
+    gate = world.worker(name="gate", scopes=["gate"])
+    assert ledger.redeem(effect, accepted, gate=gate) == Redeemed(accepted.dispatch_id)
+    again = ledger.redeem(effect, accepted, gate=gate)
+    assert again == Redeemed(accepted.dispatch_id, replayed=True)
+    another = ledger.redeem(effect, accepted, gate=gate, redeem_id="call-2")
+    assert refused(another) is Outcome.ALREADY_REDEEMED
 
 
 @pytest.mark.parametrize("end", ["take-over", "release", "cancel", "bump"])
