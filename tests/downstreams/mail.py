@@ -12,7 +12,7 @@ from aiosmtpd.controller import Controller
 class Mailbox:
     """aiosmtpd, and every message that it has taken; `reject` makes it refuse them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.messages: list[email.message.Message] = []
         self.recipients: list[list[str]] = []
         self.reject = ""
@@ -20,7 +20,7 @@ class Mailbox:
         # It connects to its own port to see whether it has started, so 0 will not do.
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address: tuple[str, int] = ("127.0.0.1", free.getsockname()[1])
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.address[1])
+        self._controller = Controller(self, hostname="127.0.0.1", port=self.address[1], **options)
 
     def __enter__(self) -> Self:
         self._controller.start()

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from aiosmtpd.smtp import AuthResult
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator import digests as reference
 from coordinator.services.effects import payload_digest as reference_digest
@@ -44,6 +51,7 @@ from tenure.downstreams.git_process import Git
 from tenure.errors import NotEncodable
 from tests.downstreams import parts
 from tests.downstreams.git_server import git
+from tests.downstreams.mail import Mailbox
 from tests.downstreams.parts import Part, again
 from tests.downstreams.tools import Tools
 
@@ -503,6 +511,65 @@ def test_what_a_mail_server_says_to_the_message(says: str, proves: type[Any]) ->
         call = part.call()
         assert isinstance(part.adapter.send(call), proves)
         assert part.count(call) == 0
+
+
+@contextmanager
+def _certified(folder: Path) -> Iterator[tuple[ssl.SSLContext, ssl.SSLContext]]:
+    """A server's context, and a client's that trusts it, for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mail of a test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "mail.pem"
+    pem.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pem)
+    yield server, ssl.create_default_context(cafile=str(pem))
+
+
+def test_mail_goes_through_tls_to_a_server_that_is_known_and_asks_for_a_password(
+    tmp_path: Path,
+) -> None:
+    def knows(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
+        return AuthResult(success=(data.login, data.password) == (b"fleet", b"secret"))
+
+    with _certified(tmp_path) as (server, client):
+        options = {
+            "tls_context": server,
+            "require_starttls": True,
+            "authenticator": knows,
+            "auth_required": True,
+        }
+        with Mailbox(**options) as box:
+            right = Smtp(*box.address, starttls=True, tls=client, user="fleet", password="secret")
+            strange = Smtp(*box.address, starttls=True, user="fleet", password="secret")
+            wrong = Smtp(*box.address, starttls=True, tls=client, user="fleet", password="other")
+            for adapter in (strange, wrong):
+                sent = adapter.send(_call(MAIL))
+                assert isinstance(sent, Refused), sent
+                assert not sent.sent
+            assert box.messages == []
+            assert isinstance(right.send(_call(MAIL)), Happened)
+            assert len(box.messages) == 1
 
 
 # --- databases ---------------------------------------------------------------------------------------------------
