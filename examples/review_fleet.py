@@ -73,6 +73,7 @@ class Fleet:
         self._site = args.url.rstrip("/").removesuffix("/api/v1")
         self._stop = False
         self._run_id = ""
+        self._done_before = 0
         self._done: set[str] = set()
         self._next_news = 0.0
         self._over = False
@@ -119,6 +120,7 @@ class Fleet:
         self._client.queue(queue)
         left = plan.unfinished(self._client, queue=queue, listing=listing)
         self._run_id = left or plan.submit(self._client, queue=queue, listing=listing)
+        self._done_before = (self._client.run(self._run_id).progress or {}).get("COMMITTED", 0)
         what = "goes on with its review" if left else f"reviews {len(listing.paths)} files"
         say(f"{self._args.workers} workers: the fleet {what} of {listing.root}")
         say(f"watch it: {self._site}/runs/{self._run_id}")
@@ -152,7 +154,7 @@ class Fleet:
     def _news(self) -> None:
         if time.monotonic() >= self._next_news and not self._over:
             self._next_news = time.monotonic() + SHORTEST_NEWS_SECONDS
-            say(f"{len(self._done)} of {self._size} nodes committed")
+            say(f"{self._done_before + len(self._done)} of {self._size} nodes committed")
 
     def _look_at_run(self) -> None:
         try:

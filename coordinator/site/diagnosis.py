@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ def diagnose() -> list[Finding]:
     for look in (
         _python,
         _dependencies,
+        _git,
         _state_folder,
         _settings,
         _database,
@@ -87,6 +89,16 @@ def _dependencies() -> Iterator[Finding]:
         not missing,
         "; ".join(told) or f"{count} packages as pinned",
         f"{sys.executable} -m pip install -r requirements/server.txt" if missing else "",
+    )
+
+
+def _git() -> Iterator[Finding]:
+    """Nothing here needs it, but for workers that push: one on this machine, such as the example's fleet."""
+    path = shutil.which("git")
+    yield Finding(
+        "git",
+        ok=True,
+        detail=path or "not on the PATH: the example commits its report to no repository",
     )
 
 

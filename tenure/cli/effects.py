@@ -194,7 +194,7 @@ def _is_what_is_bound(client: Client, approval: Approval) -> bool:
 
 def _show(approval: Approval) -> None:
     rows = {
-        "approval": f"{approval.approval_id} ({approval.state}, until {approval.expires_at:%c %Z})",
+        "approval": f"{approval.approval_id} ({approval.state}, until {approval.expires_at:%Y-%m-%d %H:%M %Z})",
         "effect": approval.effect_id,
         "slot": f"{approval.slot} of {approval.node_id}",
         "downstream": approval.downstream,

@@ -30,6 +30,12 @@ def test_without_a_server_it_says_how_to_start_one(state: Path) -> None:
     assert not (state / "var").exists(), "it looks and changes nothing"
 
 
+def test_where_there_is_no_git_it_says_what_goes_without(state: Path) -> None:
+    _, found = findings_of(TENURE_STATE=str(state), PATH=str(state))
+    assert found["git"]["ok"]
+    assert "no repository" in found["git"]["detail"]
+
+
 def test_an_empty_database_lacks_its_migrations_and_its_broker(state: Path) -> None:
     with Postgres(state, settings={"fsync": "off"}) as server:
         code, found = findings_of(TENURE_STATE=str(state))
