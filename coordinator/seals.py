@@ -59,6 +59,7 @@ class DispatchRow(NamedTuple):
     redeem_id: str | None
     closed_at: datetime | None
     outcome: str | None
+    redeemed_by: int | None = None  # the gate's credential
 
     @property
     def is_open(self) -> bool:

@@ -36,7 +36,7 @@ _BY_TASK: Final = LockStatement(
 )
 _DISPATCHES: Final = (
     "SELECT d.dispatch_id, d.effect_id, d.number, d.attempt_id, d.claim_generation, d.scheduler_epoch, d.accepted_at,"
-    " d.call_deadline, d.redeemed_at, d.redeem_id, d.closed_at, d.outcome FROM coordinator_dispatch d"
+    " d.call_deadline, d.redeemed_at, d.redeem_id, d.closed_at, d.outcome, d.redeemed_by FROM coordinator_dispatch d"
 )
 _OF_EFFECT: Final = " WHERE d.effect_id = %s ORDER BY d.number"
 _OF_TASKS: Final = (

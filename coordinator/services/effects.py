@@ -71,8 +71,6 @@ def prepare_effect(
     undeclared slot, another downstream than declared, no RFC 8785 form, too large).
     """
     bound = _canonical(downstream, payload, condition)
-    if isinstance(bound, Refusal):
-        return bound
     return _prepare(attempt_id, fence, slot, downstream, bound, worker=worker)
 
 
@@ -99,7 +97,13 @@ def _canonical(downstream: str, payload: Any, condition: Any) -> _Bound | Refusa
 
 @in_transaction
 def _prepare(
-    attempt_id: UUID, fence: Fence, slot: str, downstream: str, bound: _Bound, *, worker: Worker
+    attempt_id: UUID,
+    fence: Fence,
+    slot: str,
+    downstream: str,
+    bound: _Bound | Refusal,
+    *,
+    worker: Worker,
 ) -> Prepared | Refusal:
     hearing = open_hearing(
         Point.PREPARE,
@@ -117,15 +121,17 @@ def _prepare(
     if isinstance(verdict, Refusal):
         hearing.write()
         return verdict
+    if isinstance(bound, Refusal):
+        return _refuse(hearing, fence, bound)
     declared, found, registered = hearing.extra
     fault = _fault(slot, downstream, orjson.loads(declared[0][0]), bool(registered))
     if fault is not None:
-        return fault
+        return _refuse(hearing, fence, fault)
     task = hearing.tasks[fence.task_id]
     if found:
         effect_id, digest, text = found[0]
         if digest != bound.digest:
-            return _conflict(hearing, fence, attempt_id, digest, text)
+            return _refuse(hearing, fence, _conflict(digest, text))
     else:
         effect_id = digests.effect_id(task_id=str(task.task_id), node_id=task.node_id, slot=slot)
         hearing.facts.append(
@@ -175,14 +181,19 @@ def _fault(
     return None
 
 
-def _conflict(hearing: Hearing, fence: Fence, attempt_id: UUID, digest: str, text: str) -> Refusal:
-    refusal = Refusal(
+def _conflict(digest: str, text: str) -> Refusal:
+    return Refusal(
         Outcome.PAYLOAD_CONFLICT,
         "The slot is bound to another payload. Send that one, or revise the task; nothing was changed.",
         evidence_recorded=True,
         extra={"payload_digest": digest, "payload": orjson.Fragment(text)},
     )
-    hearing.refuse(refusal, fence, hearing.tasks[fence.task_id], hearing.attempts[attempt_id])
+
+
+def _refuse(hearing: Hearing, fence: Fence, refusal: Refusal) -> Refusal:
+    """A current attempt's call that is not granted: recorded, and nothing else is written."""
+    attempt = hearing.attempts[fence.attempt_id]
+    hearing.refuse(refusal, fence, hearing.tasks[fence.task_id], attempt)
     hearing.write()
     return refusal
 

@@ -42,7 +42,7 @@ def redeem_dispatch(
 ) -> Redeemed | Refusal:
     """Let one call through: once per dispatch, while its attempt is current and it is the newest and open.
 
-    The same `redeem_id` gets the same answer. Refused: FENCED, CANCELLED, STALE_INPUT,
+    The same `redeem_id` by the same gate gets the same answer. Refused: FENCED, CANCELLED, STALE_INPUT,
     ALREADY_REDEEMED, PAYLOAD_CONFLICT, NOT_FOUND, INVALID; then the tool must not act.
     """
     hearing = open_effect(effect_id, Point.REDEEM, actor=gate)
@@ -53,12 +53,13 @@ def redeem_dispatch(
     )
     if dispatch is None:
         return not_found("dispatch of this effect")
-    refusal = _refusal(hearing, dispatch, redeem_id, fencing_token, payload_digest)
+    is_repeat = dispatch.redeem_id == redeem_id and dispatch.redeemed_by == gate.id
+    refusal = _refusal(hearing, dispatch, fencing_token, payload_digest, is_repeat=is_repeat)
     if isinstance(refusal, Refusal):
         hearing.refuse(refusal)
         hearing.write()
         return refusal
-    if dispatch.redeem_id == redeem_id:
+    if is_repeat:
         return Redeemed(dispatch_id, replayed=True)
     hearing.tell(EventKind.EFFECT_REDEEMED, dispatch_number=dispatch.number, gate=gate.name)
     hearing.write(Statement(_REDEEM, (hearing.clock, redeem_id, gate.id, dispatch_id)))
@@ -66,7 +67,12 @@ def redeem_dispatch(
 
 
 def _refusal(
-    hearing: EffectHearing, dispatch: DispatchRow, redeem_id: str, token: str, payload_digest: str
+    hearing: EffectHearing,
+    dispatch: DispatchRow,
+    token: str,
+    payload_digest: str,
+    *,
+    is_repeat: bool,
 ) -> Refusal | None:
     effect = hearing.slot.effect
     attempt = hearing.attempts[dispatch.attempt_id]
@@ -87,11 +93,11 @@ def _refusal(
         return Refusal(
             Outcome.PAYLOAD_CONFLICT, "The payload is not the one that was accepted; don't act."
         )
-    if dispatch.redeem_id is not None and dispatch.redeem_id != redeem_id:
+    if dispatch.redeem_id is not None and not is_repeat:
         return Refusal(
             Outcome.ALREADY_REDEEMED, "Another call has redeemed this dispatch; don't act."
         )
-    if dispatch.redeem_id == redeem_id and dispatch.is_open:
+    if is_repeat and dispatch.is_open:
         return None  # a repeat of the very call that redeemed it
     # The gate is another caller than the attempt's: its own scope was checked at the door.
     verdict = hearing.judge(fence, credential_id=attempt.credential_id)

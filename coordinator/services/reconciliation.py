@@ -95,11 +95,8 @@ def _caller_refusal(hearing: EffectHearing, fence: Fence | None) -> Refusal | No
     if hearing.actor.kind is not ActorKind.WORKER:
         return None
     if fence is None:
-        return invalid(
-            FieldError(
-                "/fence", "A worker reconciles under the fence of the attempt that holds the task."
-            )
-        )
+        told = "A worker reconciles under the fence of the attempt that holds the task."
+        return hearing.refuse(invalid(FieldError("/fence", told)))
     verdict = hearing.judge(fence, credential_id=hearing.actor.id)
     if verdict is None:
         return not_found("attempt of this effect's task")

@@ -93,10 +93,13 @@ def _report(effect_id: str, fence: Fence, told: _Told, worker: Worker) -> Record
         (each for each in slot.dispatches if each.dispatch_id == told.report.dispatch_id), None
     )
     if dispatch is None or dispatch.attempt_id != fence.attempt_id:
-        hearing.write()
-        return invalid(
+        refusal = invalid(
             FieldError("/dispatch_id", "This attempt made no such dispatch of the effect.")
         )
+        task, attempt = hearing.tasks[fence.task_id], hearing.attempts[fence.attempt_id]
+        hearing.refuse(refusal, fence, task, attempt)
+        hearing.write()
+        return refusal
     if isinstance(verdict, Refusal):
         return _late(hearing, slot, dispatch, told, verdict)
     return record_outcome(hearing, slot, dispatch, told.report, told.receipt, kind="report")
@@ -332,10 +335,12 @@ def _report_by_gate(
     dispatch = next(
         (each for each in slot.dispatches if each.dispatch_id == told.report.dispatch_id), None
     )
-    if dispatch is None or dispatch.redeem_id != redeem_id:
-        return invalid(
-            FieldError("/redeem_id", "No dispatch of this effect was redeemed under it.")
+    if dispatch is None or (dispatch.redeem_id, dispatch.redeemed_by) != (redeem_id, gate.id):
+        refusal = found.refuse(
+            invalid(FieldError("/redeem_id", "You redeemed no dispatch of this effect under it."))
         )
+        found.write()
+        return refusal
     hearing = Hearing(
         point=Point.REPORT,
         worker=gate,
