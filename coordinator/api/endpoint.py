@@ -22,6 +22,7 @@ from coordinator.access import Operation, may
 from coordinator.actors import Operator, Worker
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.answers import RequestKey
+from coordinator.services.refused_callers import record_forbidden
 
 from .callers import identify
 from .parsing import Parsed, parse, parse_items, parse_query
@@ -137,7 +138,7 @@ class Endpoint(APIView):
         view, spec = self._view_of(request)
         caller = identify(request)
         if not may(caller, spec.operation):
-            return render_refusal(_forbidden(caller, spec.operation))
+            return render_refusal(_forbidden(request, caller, spec.operation))
         call: Call[Any] = Call(request, caller, None)
         if spec.keyed:
             call.key = _idempotency_key(request)
@@ -199,9 +200,13 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _forbidden(caller: Worker | Operator, wanted: Operation) -> Refusal:
+def _forbidden(request: HttpRequest, caller: Worker | Operator, wanted: Operation) -> Refusal:
+    """Who may not is told so, and whoever tried to change something is on record."""
     kind = "This credential's scopes don't" if isinstance(caller, Worker) else "Your role doesn't"
-    return Refusal(Outcome.FORBIDDEN, f"{kind} include `{wanted}`.")
+    refusal = Refusal(Outcome.FORBIDDEN, f"{kind} include `{wanted}`.")
+    if request.method not in ("GET", "HEAD"):
+        record_forbidden(refusal=refusal, operation=wanted, target=request.path, actor=caller)
+    return refusal
 
 
 def _idempotency_key(request: HttpRequest) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.access import Operation
 from coordinator.api.schema import schema_bytes
+from coordinator.models import Credential, Event
 from tests.world import fingerprint
 
 from .callers import Api, Caller, attempt_path, commit_body, person, worker
@@ -72,7 +73,7 @@ reconcile_effect     W . . . V O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
-    "memorykey", "memoryfact", "event", "storedanswer",
+    "memorykey", "memoryfact", "effectslot", "dispatch", "lookup", "evidence", "approval", "decision", "storedanswer",
 )  # fmt: skip
 
 
@@ -119,6 +120,24 @@ def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> N
             wrong.append((name, reply.status))
     assert wrong == []
     assert fingerprint(*EVERYTHING) == before
+    tried = {name for name, (method, _) in requests().items() if method != "GET"}
+    told = Event.objects.filter(kind="REFUSED", data__outcome="FORBIDDEN", data__has_key="target")
+    assert {event.data["point"] for event in told} == {
+        name for name in tried if not allowed(letter)[name]
+    }
+
+
+def test_who_tries_again_what_it_may_not_is_counted_and_not_told_anew(api: Api) -> None:
+    for _ in range(3):
+        assert api.worker.post(f"/approvals/{uuid4()}/approve", {}).outcome == "FORBIDDEN"
+    (told,) = Event.objects.filter(kind="REFUSED")
+    assert (told.repeats, told.actor, told.data["point"]) == (
+        2,
+        f"worker:worker#{Credential.objects.get(name='worker').pk}",
+        "approve",
+    )
+    assert api.worker.get("/credentials").outcome == "FORBIDDEN"  # reading moves nothing
+    assert Event.objects.filter(kind="REFUSED").count() == 1
 
 
 def test_without_a_token_nothing_is_answered_but_401(api: Api) -> None:

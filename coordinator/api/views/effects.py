@@ -40,6 +40,7 @@ from coordinator.services.reconciliation import (
     reconcile_effect,
     start_look_up,
 )
+from coordinator.services.refused_callers import record_forbidden
 from coordinator.services.reports import Recorded, report_by_gate, report_effect
 from coordinator.states import EffectState
 
@@ -126,13 +127,13 @@ class EffectReport(Endpoint):
         body, wanted = call.body, effect_id_of(effect_id)
         if body.fence is not None and body.redeem_id is None:
             if "work" not in call.worker.scopes:
-                return _needs_scope("work")
+                return _needs_scope(call, "work")
             return report_effect(
                 effect_id=wanted, fence=body.fence.fence(), report=body.report(), worker=call.worker
             )
         if body.redeem_id is not None and body.fence is None:
             if "gate" not in call.worker.scopes:
-                return _needs_scope("gate")
+                return _needs_scope(call, "gate")
             return report_by_gate(
                 effect_id=wanted, redeem_id=body.redeem_id, report=body.report(), gate=call.worker
             )
@@ -143,8 +144,15 @@ class EffectReport(Endpoint):
         )
 
 
-def _needs_scope(scope: str) -> Refusal:
-    return Refusal(Outcome.FORBIDDEN, f"This credential's scopes don't include `{scope}`.")
+def _needs_scope(call: Call[ReportBody], scope: str) -> Refusal:
+    refusal = Refusal(Outcome.FORBIDDEN, f"This credential's scopes don't include `{scope}`.")
+    record_forbidden(
+        refusal=refusal,
+        operation=f"{Operation.REPORT_EFFECT} ({scope})",
+        target=call.request.path,
+        actor=call.caller,
+    )
+    return refusal
 
 
 class EffectLookUps(Endpoint):
