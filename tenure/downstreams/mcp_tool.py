@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tenure.canonical import canonical, digest
@@ -140,7 +141,12 @@ class _Session:
 
         left = self._deadline - time.monotonic()
         try:
-            asyncio.run(asyncio.wait_for(self._talk(tool, arguments, meta), timeout=max(0.0, left)))
+            with ThreadPoolExecutor(
+                1
+            ) as own:  # the caller's thread may already have a running loop
+                own.submit(
+                    asyncio.run, asyncio.wait_for(self._talk(tool, arguments, meta), max(0.0, left))
+                ).result()
         except Exception as error:
             cause = _innermost(error)
             if self._result is None:

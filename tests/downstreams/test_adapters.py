@@ -657,9 +657,14 @@ def test_a_tools_own_words_make_a_node_stricter_and_never_laxer() -> None:
 
 def test_the_hints_are_read_from_a_real_server_and_from_json() -> None:
     import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
-    with Tools() as tools:
-        listed = {tool.name: tool for tool in asyncio.run(tools.server.list_tools())}
+    with (
+        Tools() as tools,
+        ThreadPoolExecutor(1) as own,
+    ):  # a browser's driver may have a loop in ours
+        found = own.submit(asyncio.run, tools.server.list_tools()).result()
+    listed = {tool.name: tool for tool in found}
     assert hints_of(listed["pay"]) == Hints(idempotent=False, destructive=True)
     assert hints_of(listed["look"]) == Hints(read_only=True)
     assert hints_of(listed["fail"]) == Hints()
@@ -672,3 +677,17 @@ def test_guarantees_are_the_coordinators() -> None:
     from coordinator import states
 
     assert [str(one) for one in Guarantee] == [str(one) for one in states.Guarantee]
+
+
+def test_a_tool_can_be_called_where_an_event_loop_already_runs() -> None:
+    """A notebook, an agent's framework, a browser's driver: their thread has a loop of its own."""
+    import asyncio
+
+    async def within() -> Any:
+        return part.adapter.send(call)
+
+    with parts.mcp_tool() as part:
+        call = part.call()
+        sent = asyncio.run(within())
+        assert isinstance(sent, Happened), sent
+        assert part.count(call) == 1
