@@ -39,7 +39,7 @@ def register_effects(worker: Worker, places: Mapping[str, str]) -> None:
         # A branch of its own, so that no other review can come in between. The first attempt's date is the one.
         intent = claim.effect("commit", outside, payload, condition={"old": None})
         receipt = intent.perform(adopt=True)
-        return {"commit": receipt["commit"], "ref": receipt["ref"]}
+        return {"ref": payload["ref"], "receipt": receipt}
 
     @worker.handler(ARCHIVE)
     def archive(claim: Claim) -> dict[str, Any]:
@@ -47,7 +47,8 @@ def register_effects(worker: Worker, places: Mapping[str, str]) -> None:
             raise Fatal(f"there is no object store: {STORE} is not set")
         outside = Downstream(SLOTS[ARCHIVE]["object"], store)
         payload = object_of(_report(claim), run_id=claim.run_id)
-        claim.effect("object", outside, payload, condition={"if_none_match": "*"}).perform()
+        intent = claim.effect("object", outside, payload, condition={"if_none_match": "*"})
+        intent.perform(adopt=True)
         return {"object": payload["path"]}
 
     @worker.handler(NOTIFY)
@@ -58,7 +59,7 @@ def register_effects(worker: Worker, places: Mapping[str, str]) -> None:
         results = {name: parent.result for name, parent in claim.parents.items()}
         # What a person has approved is what goes out, even if this code would word it differently by now.
         receipt = claim.effect("mail", outside, mail_of(results)).perform(adopt=True)
-        return {"message_id": receipt["message_id"]}
+        return {"receipt": receipt}
 
 
 def commit_of(report: dict[str, Any], *, run_id: str, at: datetime) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def object_of(report: dict[str, Any], *, run_id: str) -> dict[str, Any]:
 def mail_of(results: Mapping[str, Any]) -> dict[str, Any]:
     """The mail about a report: the first findings, and where the whole is. `results` are those of the nodes before."""
     report, published = results[REPORT], results[PUBLISH]
-    commit = published.get("commit")
+    commit = member_of(published.get("receipt"), "commit")
     lines = [f"{one['where']} {one['what']}" for one in report["first"][:MOST_MAILED]] or [
         "There is nothing to complain about."
     ]
@@ -93,6 +94,11 @@ def mail_of(results: Mapping[str, Any]) -> dict[str, Any]:
         "subject": _subject(report),
         "text": "\n".join([*lines, "", *where, ""]),
     }
+
+
+def member_of(receipt: Any, name: str) -> str | None:
+    """What a receipt says. One that a person gave for an effect that they have settled may say anything."""
+    return receipt.get(name) if isinstance(receipt, dict) else None
 
 
 def _subject(report: dict[str, Any]) -> str:

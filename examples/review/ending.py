@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from examples.review.effects import ARCHIVE, NOTIFY, PUBLISH
+from examples.review.effects import ARCHIVE, NOTIFY, PUBLISH, member_of
 from examples.review.handlers import REPORT
 from examples.review.outside import Outside
-from tenure import Client, Task
+from tenure import Client, Effect, Task
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -90,7 +90,7 @@ class EndingStory:
         if "left_out" in result:
             self._say(f"the report is in no repository: {result['left_out']}")
         else:
-            where = f"git -C {self._outside.repository} show {result['commit'][:12]}"
+            where = f"git -C {self._outside.repository} show {result['ref']}"
             self._say(f"the report is committed to a repository: {where}")
 
     def _archived(self, task: Task, result: dict[str, Any]) -> None:
@@ -105,38 +105,37 @@ class EndingStory:
             )
 
     def _notified(self, _task: Task, result: dict[str, Any]) -> None:
-        self._say(f"the mail went out as {result['message_id']}")
+        name = member_of(result["receipt"], "message_id")
+        self._say(f"the mail went out as {name}" if name else "the mail went out, a person says")
 
     def _waiting(self, task: Task) -> None:
-        """What a person has to do, word for word."""
+        """What a person has to do, word for word; again only when the task has moved in between."""
+        moment = f"{task.task_id} {task.state_version}"
+        if moment in self._told:
+            return
+        self._told.add(moment)
         for effect in self._client.task_effects(task.task_id):
             assert effect.effect_id is not None, "an effect that was read has an id"
             if task.state == "AWAITING_APPROVAL":
                 [*_, asked] = self._client.effect_detail(effect.effect_id).approval_ids
-                self._tell_once(asked, self._how_to_approve(asked))
+                self._how_to_approve(asked)
             elif effect.may_be_out:
-                about = f"{effect.effect_id} {effect.dispatch_count}"
-                self._tell_once(about, self._how_to_settle(effect.effect_id))
+                self._how_to_settle(effect)
 
-    def _tell_once(self, about: str, lines: list[str]) -> None:
-        if about not in self._told:
-            self._told.add(about)
-            for line in lines:
-                self._say(line)
+    def _how_to_approve(self, approval_id: str) -> None:
+        self._say(
+            "the mail waits for a person: a mail server can't be asked afterwards, so somebody reads it first"
+        )
+        self._say(f"  1. {_manage()} create_operator paula --role approver --token")
+        self._say(f"  2. {self._command('approve', approval_id)}")
 
-    def _how_to_approve(self, approval_id: str) -> list[str]:
-        return [
-            "the mail waits for a person: a mail server can't be asked afterwards, so somebody reads it first",
-            f"  1. {_manage()} create_operator paula --role approver --token",
-            f"  2. {self._command('approve', approval_id)}",
-        ]
-
-    def _how_to_settle(self, effect_id: str) -> list[str]:
-        return [
-            "nobody knows whether the mail went out; a person finds out and says so (an approver's token, as above):",
-            f"  {self._command('effect', effect_id)}",
-            f"  {self._command('reconcile', '--help')}",
-        ]
+    def _how_to_settle(self, effect: Effect) -> None:
+        self._say(
+            f"nobody knows whether {effect.slot} has reached {effect.downstream}; a person finds out and says so:"
+        )
+        self._say(f"  1. {_manage()} create_operator paula --role approver --token")
+        self._say(f"  2. {self._command('effect', str(effect.effect_id))}")
+        self._say(f"  3. {self._command('reconcile', '--help')}")
 
     def _command(self, *words: str) -> str:
         program = f"{_shown(sys.executable)} -m tenure.cli"

@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from coordinator.models import Approval, Dispatch, EffectSlot, Evidence, Run
+from examples.review.effects import register_effects
+from examples.review.outside import MAIL
 from tenure.cli import main
+from tests.downstreams.mail import Mailbox
+from tests.downstreams.relay import Fault, Relay
 from tests.sdk.conftest import Site
 from tests.sdk.fleets import Fleet, Sweeping, project, register_outside
 
@@ -106,3 +110,35 @@ def test_without_git_that_node_says_so_and_a_rejected_mail_is_never_sent(
     assert "the run is FAILED" in said
     assert list((outside / "mail").iterdir()) == []
     assert not (outside / "reports.git").exists()
+
+
+def test_a_mail_whose_answer_was_lost_is_settled_by_a_person_and_not_sent_again(
+    site: Site, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = folder.parent / "outside"
+    monkeypatch.setenv("TENURE_URL", site.url)
+    monkeypatch.setenv("TENURE_TOKEN", site.operator_token("approver"))
+    with Fleet(site, folder, "--no-freeze") as fleet:
+        asked = _asked(fleet.until("tenure.cli approve"))
+        assert fleet.stop() == 0
+    assert main(["approve", asked, "--yes"]) == 0
+    with Mailbox() as box, Relay(box.address, trigger=b"\r\n.\r\n") as relay:
+        relay.fault = Fault.DROP_REPLY
+        worker = site.worker()
+        register_effects(worker, {MAIL: f"127.0.0.1:{relay.port}"})
+        worker.run(until_empty=True)
+        assert len(box.messages) == 1
+    receipt = folder.parent / "receipt.json"
+    receipt.write_text('"seen in the mailbox"')
+    with Fleet(site, folder, "--no-freeze") as again:
+        said = again.until("tenure.cli reconcile")
+        assert "nobody knows whether mail has reached review-mail" in said
+        effect_id = EffectSlot.objects.get(downstream="review-mail").effect_id
+        assert f"tenure.cli effect {effect_id}" in said
+        how = ["--detail", "it lies in the mailbox", "--receipt", str(receipt)]
+        assert main(["reconcile", effect_id, "happened", *how]) == 0
+        said = again.until("waits for more work")
+        assert again.stop() == 0
+    assert "the mail went out, a person says" in said
+    assert Run.objects.get().state == "COMMITTED"
+    assert list((outside / "mail").iterdir()) == []

@@ -6,6 +6,7 @@ import http.client
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -67,9 +68,9 @@ def test_one_answer_is_lost_and_what_it_was_about_is_there(tmp_path: Path, said:
 
 
 @pytest.mark.parametrize(
-    "commit", [{"left_out": "no git"}, {"commit": "0" * 40, "ref": "refs/heads/x"}]
+    "commit", [{"left_out": "no git"}, {"ref": "refs/heads/x", "receipt": {"commit": "0" * 40}}]
 )
-def test_what_goes_outside_can_be_sent(commit: dict[str, str]) -> None:
+def test_what_goes_outside_can_be_sent(commit: dict[str, Any]) -> None:
     report = make_report({}, root="r", left_out=0)
     made = commit_of(report, run_id="0198", at=datetime.now(UTC))
     GitRemote("/nowhere").check(made, {"old": None})
@@ -77,4 +78,4 @@ def test_what_goes_outside_can_be_sent(commit: dict[str, str]) -> None:
     EtagResource("http://127.0.0.1:1").check(stored, {"if_none_match": "*"})
     mail = mail_of({"report": report, "publish": commit, "archive": {"object": stored["path"]}})
     Smtp("127.0.0.1", 1).check(mail, None)
-    assert ("Committed as" in mail["text"]) == ("commit" in commit)
+    assert ("Committed as" in mail["text"]) == ("receipt" in commit)
