@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -353,6 +353,9 @@ class Holder:
         self._connection.rollback()
 
     def close(self) -> None:
+        """The locks are gone when this returns; closing alone would leave them to a server process that ends later."""
+        with suppress(psycopg.OperationalError):  # it was ended by the test
+            self.release()
         self._connection.close()
 
 
