@@ -129,7 +129,9 @@ def _decide(approval_id: UUID, word: _Word) -> tuple[Decided | Refusal, TaskRow 
         return before, None
     if hearing.clock >= expires_at:
         _expire(hearing, approval_id)
-        return _over(hearing, standing, ApprovalState.EXPIRED), None
+        over = _over(hearing, standing, ApprovalState.EXPIRED)
+        hearing.write()
+        return over, None
     return _write(hearing, approval_id, word, standing), hearing.task
 
 
