@@ -243,6 +243,7 @@ class Reading:
     """How claims are read back: the statements, and the claims that their rows make."""
 
     attempt_ids: list[UUID]
+    epoch: int
     clock: datetime
     statements: list[Statement]
     with_parents: bool
@@ -259,11 +260,11 @@ class Reading:
         with_parents: bool = True,
         with_effects: bool = True,
     ) -> "Reading":
-        ids = list(attempt_ids)
-        statements = [Statement(_READ_CLAIMS, (ids, epoch))]
+        ids = list(task_ids)
+        statements = [Statement(_READ_CLAIMS, (ids,))]
         statements += [Statement(_READ_PARENTS, (ids,))] if with_parents else []
-        statements += read_views(task_ids) if with_effects else []
-        return cls(ids, clock, statements, with_parents, with_effects)
+        statements += read_views(ids) if with_effects else []
+        return cls(list(attempt_ids), epoch, clock, statements, with_parents, with_effects)
 
     def claims(self, rounds: Sequence[list[tuple[Any, ...]]]) -> list[Claim]:
         """The claims of the attempts that are current, in the given order."""
@@ -276,6 +277,7 @@ class Reading:
         found = {
             row[0]: _claim(row, results.get(row[1], {}), effects.get(row[1], []), self.clock)
             for row in rows
+            if row[-1] == TaskState.CLAIMED and row[2] == self.epoch
         }
         return [found[attempt_id] for attempt_id in self.attempt_ids if attempt_id in found]
 
@@ -305,7 +307,7 @@ def _claim(
     row: tuple[Any, ...], parents: dict[str, Any], effects: list[EffectView], clock: datetime
 ) -> Claim:
     attempt_id, task_id, epoch, generation, cancels, owner, version, expires, run_id, *rest = row
-    node_id, kind, revision, number, input_text, input_digest, replay, slots = rest
+    node_id, kind, revision, number, input_text, input_digest, replay, slots, _ = rest
     return Claim(
         fence=Fence(task_id, attempt_id, epoch, generation, cancels),
         owner=owner,
@@ -350,22 +352,21 @@ _EXPIRE_ATTEMPTS: Final = """
 UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'LEASE_EXPIRED'
 WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 """
+#: By the primary key alone: a planner that knows no CLAIMED task yet would begin with the state.
 _READ_CLAIMS: Final = """
 SELECT t.attempt_id, t.task_id, t.scheduler_epoch, t.claim_generation, t.cancel_generation, t.owner, t.state_version,
        t.lease_expires_at, r.run_id, t.node_id, t.kind, t.revision, t.attempts, t.input, t.input_digest, t.replay,
-       t.slots::text
-FROM coordinator_attempt a JOIN coordinator_task t ON t.task_id = a.task_id AND t.attempt_id = a.attempt_id
-     JOIN coordinator_run r ON r.id = t.run_id
-WHERE a.attempt_id = ANY(%s::uuid[]) AND t.state = 'CLAIMED' AND t.scheduler_epoch = %s
+       t.slots::text, t.state
+FROM coordinator_task t JOIN coordinator_run r ON r.id = t.run_id
+WHERE t.task_id = ANY(%s::uuid[])
 """
 _READ_PARENTS: Final = """
 SELECT d.child_id, p.node_id, c.result_commit_id, c.result_digest, c.result,
        CASE WHEN b.id IS NOT NULL THEN
          jsonb_build_object('blob', b.name, 'attempt_id', b.attempt_id, 'size_bytes', b.size_bytes)::text END
-FROM coordinator_attempt a
-     JOIN coordinator_dependency d ON d.child_id = a.task_id
+FROM coordinator_dependency d
      JOIN coordinator_task p ON p.task_id = d.parent_id
      JOIN coordinator_canonicalcommit c ON c.task_id = p.task_id
      LEFT JOIN coordinator_blob b ON b.id = c.blob_id
-WHERE a.attempt_id = ANY(%s::uuid[])
+WHERE d.child_id = ANY(%s::uuid[])
 """
