@@ -142,7 +142,7 @@ def test_the_database_refuses_a_commit_of_the_old_epoch_by_hand(worker: Worker) 
         " VALUES (gen_random_uuid(), %s, %s, %s, %s, %s, 'x', '0', '[]', clock_timestamp())"
     )
     fence = old.fence
-    values = [
+    values: list[Any] = [
         fence.task_id,
         fence.attempt_id,
         fence.claim_generation,
