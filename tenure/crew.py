@@ -12,7 +12,16 @@ from tenure.claim import Claim, Stage
 from tenure.committer import Committer
 from tenure.effect_errors import ApprovalRequired, EffectRefused, PayloadConflict, Unsettled
 from tenure.effects import ask_again_after
-from tenure.errors import ClaimLost, Fatal, NotEncodable, Release, Released, Retry, TryLater
+from tenure.errors import (
+    ClaimLost,
+    Fatal,
+    InvalidInput,
+    NotEncodable,
+    Release,
+    Released,
+    Retry,
+    TryLater,
+)
 from tenure.records import Json
 from tenure.settling import Settler
 from tenure.tally import Happening
@@ -122,7 +131,7 @@ class Crew:
             case EffectRefused():
                 log.warning("%r is tried again: %s", claim, error)
                 self._settler.fail(claim, error=error_from(error), retryable=True)
-            case NotEncodable() | PayloadConflict():
+            case NotEncodable() | InvalidInput() | PayloadConflict():
                 log.error("%r can't be done as it is: %s", claim, error)
                 self._settler.fail(claim, error=error_from(error), retryable=False)
             case Fatal():

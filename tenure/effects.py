@@ -191,17 +191,23 @@ class Intent:
                 state = self._calls.report(
                     self.effect_id, dispatch_id, "UNKNOWN", detail=detail[:LONGEST_DETAIL]
                 )
-                return replace(effect, state=state)
+                return self._as_told(effect, state)
             case Refused(detail=detail, sent=went_out):
                 state = self._calls.report(
                     self.effect_id, dispatch_id, "REFUSED", detail=detail[:LONGEST_DETAIL]
                 )
+                if state != "PREPARED":  # this call is over, an earlier one may still arrive
+                    return self._as_told(effect, state)
                 refused = replace(effect, state=state)
-                if state != "PREPARED":
-                    return refused  # this call is over, an earlier one may still arrive
                 raise EffectRefused(detail, effect=refused, sent=went_out)
             case _:
                 assert_never(sent)
+
+    def _as_told(self, effect: Effect, state: str) -> Effect:
+        """The effect after a report of ours; with its receipt where somebody, a gate perhaps, knew better."""
+        if state == "COMMITTED":
+            return self._calls.read(self.effect_id)
+        return replace(effect, state=state)
 
     # -- settling -----------------------------------------------------------------------------------------------
 

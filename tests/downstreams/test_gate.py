@@ -195,6 +195,7 @@ def test_a_lost_answer_is_known_by_the_gates_own_report(guarded: Guarded) -> Non
         guarded.stage.run()
     assert guarded.acted == 1
     assert guarded.stage.state == "COMMITTED"
+    assert guarded.stage.receipts[-1]
     assert guarded.stage.effect.state == "COMMITTED"
     assert guarded.stage.effect.dispatches == 1
 

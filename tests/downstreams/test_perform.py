@@ -255,6 +255,8 @@ def test_an_undeclared_slot_is_refused_by_name(site: Site) -> None:
             return claim.effect("another", stage.outside, {"amount": 20}).perform()
 
         stage.run(invent)
-        assert isinstance(stage.errors[0], tenure.InvalidInput)
-        assert stage.errors[0].errors[0].pointer == "/slot"
+        [error] = stage.errors
+        assert isinstance(error, tenure.InvalidInput)
+        assert error.errors[0].pointer == "/slot"
+        assert stage.state == "FAILED"
         assert part.log["world"].arrived == []
