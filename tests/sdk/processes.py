@@ -16,16 +16,14 @@ from tests.sdk.served import ROOT
 from tests.sdk.threads import PATIENCE_SECONDS
 
 
-class Process:
-    """`tests.sdk.program` with a queue; killed at the end of the `with`, whatever happened."""
+class Program:
+    """A Python module as a process; killed at the end of the `with`, whatever happened."""
 
-    def __init__(
-        self, site: Site, *, until: str, grace: float = 20, url: str | None = None
-    ) -> None:
+    def __init__(self, module: str, *arguments: str, url: str, token: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sdk.program", site.queue, until, str(grace)],
+            [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
-            env={**os.environ, "TENURE_URL": url or site.url, "TENURE_TOKEN": site.token},
+            env={**os.environ, "TENURE_URL": url, "TENURE_TOKEN": token},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,3 +78,19 @@ class Process:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(60)
+
+
+class Process(Program):
+    """`tests.sdk.program` with a queue."""
+
+    def __init__(
+        self, site: Site, *, until: str, grace: float = 20, url: str | None = None
+    ) -> None:
+        super().__init__(
+            "tests.sdk.program",
+            site.queue,
+            until,
+            str(grace),
+            url=url or site.url,
+            token=site.token,
+        )
