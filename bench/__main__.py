@@ -18,6 +18,7 @@ from bench.finished import make_finished
 from bench.place import Place, fdatasync_per_second
 
 BATCH = 100
+LANES = ((1, 1), (2, 1), (2, 2), (2, 8))  # processes, connections in each
 GOALS = {"batch": 0.5, "single": 0.35, "claim_p95": 1.2}
 
 
@@ -50,8 +51,6 @@ def run(*, seconds: float, finished: int) -> dict[str, Any]:
         rows = ceiling.measure(place, seconds=seconds)
         place.start_web()
         submitted = clients.submit(place.target, nodes=5_000)
-        fill = int(seconds * 16_000)
-        clients.submit(place.target, nodes=fill)
         _settle(place)
         rows += _cycles(place, "tenure batch", BATCH, seconds)
         rows += _cycles(place, "tenure single", 1, seconds)
@@ -76,13 +75,15 @@ def _settle(place: Place) -> None:
 
 def _cycles(place: Place, what: str, batch: int, seconds: float) -> list[dict[str, Any]]:
     rows = []
-    for processes in (1, 2, 4):
-        clients.cycles(place.target, batch=batch, processes=processes, seconds=0.5)  # warm
-        count = clients.cycles(place.target, batch=batch, processes=processes, seconds=seconds)
+    for processes, lanes in LANES:
+        shape = {"batch": batch, "processes": processes, "lanes": lanes}
+        clients.submit(place.target, nodes=int((seconds + 0.5) * (16_000 if batch > 1 else 1_500)))
+        clients.cycles(place.target, **shape, seconds=0.5)  # warm
+        count = clients.cycles(place.target, **shape, seconds=seconds)
         rows.append(
             {
                 "what": what,
-                "clients": processes,
+                "clients": processes * lanes,
                 "cycles_per_s": round(count.committed / count.seconds),
                 "claim_p50_ms": round(clients.percentile(count.claim_ms, 0.5), 2),
                 "claim_p95_ms": round(clients.percentile(count.claim_ms, 0.95), 2),
@@ -101,9 +102,9 @@ def _latency(place: Place, finished: int, seconds: float) -> dict[str, Any]:
             ).fetchone()
             or (0,)
         )[0]
-    before = clients.cycles(place.target, batch=1, processes=1, seconds=seconds)
+    before = clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds)
     make_finished(place, finished)
-    after = clients.cycles(place.target, batch=1, processes=1, seconds=seconds)
+    after = clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds)
     low, high = (clients.percentile(count.claim_ms, 0.95) for count in (before, after))
     return {
         "finished_before": already,
@@ -129,10 +130,15 @@ def _ratios(rows: list[dict[str, Any]], latency: dict[str, Any]) -> dict[str, An
 def show(figures: dict[str, Any]) -> None:
     write = sys.stdout.write
     write(
-        f"fdatasync/s: {figures['fdatasync_per_s']}\n\n{'what':<16}{'clients':>8}{'cycles/s':>10}  claim p50/p95 ms\n"
+        f"fdatasync/s: {figures['fdatasync_per_s']}\n\n"
+        f"{'what':<16}{'clients':>8}{'cycles/s':>10}  claim p50/p95, commit p50 ms\n"
     )
     for row in figures["rows"]:
-        waits = f"{row['claim_p50_ms']} / {row['claim_p95_ms']}" if "claim_p50_ms" in row else ""
+        waits = (
+            f"{row['claim_p50_ms']} / {row['claim_p95_ms']}, {row['commit_p50_ms']}"
+            if "claim_p50_ms" in row
+            else ""
+        )
         write(f"{row['what']:<16}{row['clients']:>8}{row['cycles_per_s']:>10}  {waits}\n")
     latency, ratios = figures["claim_latency"], figures["ratios"]
     write(

@@ -6,6 +6,8 @@ The standard library's HTTP client on one kept connection: what is measured is t
 import http.client
 import json
 import multiprocessing
+import socket
+import threading
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ class Api:
 
     def __init__(self, target: Target) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=60)
+        self.connection.connect()
+        # As every client library does: else the kernel holds the body back for an ACK of the head.
+        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.headers = {
             "Authorization": f"Bearer {target.token}",
             "Content-Type": "application/json",
@@ -74,9 +79,7 @@ class Count:
     commit_ms: list[float] = field(default_factory=list)
 
 
-def _work(
-    target: Target, batch: int, seconds: float, results: "multiprocessing.Queue[Count]"
-) -> None:
+def _lane(target: Target, batch: int, seconds: float) -> Count:
     api, count, owner = Api(target), Count(), f"bench-{uuid.uuid4().hex[:8]}"
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds:
@@ -89,19 +92,33 @@ def _work(
         count.committed += api.commit(claims, single=batch == 1)
         count.commit_ms.append((time.perf_counter() - at) * 1000)
     count.seconds = time.perf_counter() - begin
-    results.put(count)
+    return count
 
 
-def cycles(target: Target, *, batch: int, processes: int, seconds: float) -> Count:
-    """Claim and commit for so long in so many processes; `committed` is per second of the whole."""
+def _process(
+    target: Target, batch: int, lanes: int, seconds: float, results: "multiprocessing.Queue[Count]"
+) -> None:
+    """A worker process with so many lanes, each with a connection of its own."""
+    threads = [
+        threading.Thread(target=lambda: results.put(_lane(target, batch, seconds)))
+        for _ in range(lanes)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def cycles(target: Target, *, batch: int, processes: int, lanes: int, seconds: float) -> Count:
+    """Claim and commit for so long, in so many processes with so many lanes each; what all did together."""
     results: multiprocessing.Queue[Count] = multiprocessing.Queue()
     workers = [
-        multiprocessing.Process(target=_work, args=(target, batch, seconds, results))
+        multiprocessing.Process(target=_process, args=(target, batch, lanes, seconds, results))
         for _ in range(processes)
     ]
     for worker in workers:
         worker.start()
-    counts = [results.get(timeout=seconds + 60) for _ in workers]
+    counts = [results.get(timeout=seconds + 60) for _ in range(processes * lanes)]
     for worker in workers:
         worker.join()
     return Count(
