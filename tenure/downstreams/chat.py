@@ -57,7 +57,6 @@ class ChatPost(Adapter):
         fields = Fields(payload, "/payload", known={"channel", "text"})
         fields.text("channel", meaning="where the message goes")
         fields.text("text", meaning="what it says")
-        canonical(payload)
         no_condition(condition, "a chat")
 
     def send(self, call: Call) -> Sent:

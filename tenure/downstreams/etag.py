@@ -59,7 +59,6 @@ class EtagResource(Adapter):
             raise fields.wrong("path", "it has to begin with /")
         if self._marker is not None and self._marker in fields.object("body", meaning="as written"):
             raise fields.wrong(f"body/{self._marker}", "this member is the marker; leave it out")
-        canonical(payload)
         _precondition(condition)
 
     def send(self, call: Call) -> Sent:

@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Collection, Mapping
 
+from tenure.canonical import canonical
 from tenure.errors import NotEncodable
 from tenure.records import Json
 
@@ -22,6 +23,7 @@ class Fields:
                     f"unknown member; this downstream takes {_listed(known)}",
                     pointer=f"{where}/{name}",
                 )
+        plain(value, where)
         self._value = value
         self._where = where
 
@@ -61,6 +63,14 @@ class Fields:
     def wrong(self, name: str, reason: str) -> NotEncodable:
         """The error for one member."""
         return NotEncodable(reason, pointer=f"{self._where}/{name}")
+
+
+def plain(value: Json, where: str) -> None:
+    """Refuse what has no canonical form as JSON: NaN, lone surrogates, integers that not every reader keeps."""
+    try:
+        canonical(value)
+    except NotEncodable as error:
+        raise NotEncodable(error.reason, pointer=where + error.pointer) from error
 
 
 def no_condition(condition: Json, kind: str) -> None:

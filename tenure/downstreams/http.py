@@ -22,6 +22,7 @@ from tenure.downstreams.base import (
     overdue,
 )
 from tenure.downstreams.exchange import Answered, exchange, new_client, receipt_of, verdict
+from tenure.downstreams.fields import plain
 from tenure.downstreams.headers import headers_of
 from tenure.records import Json
 
@@ -55,8 +56,8 @@ class HttpKey(Adapter):
 
     def check(self, payload: Json, condition: Json) -> None:
         """Any JSON will do; a condition is passed on as a header."""
-        canonical(payload)
-        canonical(condition)
+        plain(payload, "/payload")
+        plain(condition, "/condition")
 
     def send(self, call: Call) -> Sent:
         """One request with the payload as its body."""

@@ -74,7 +74,6 @@ class McpTool(Adapter):
         fields = Fields(payload, "/payload", known={"tool", "arguments"})
         fields.text("tool", meaning="the tool's name")
         fields.object("arguments", meaning="the tool's arguments")
-        canonical(payload)
         no_condition(condition, "a tool")
 
     def send(self, call: Call) -> Sent:

@@ -19,7 +19,7 @@ from tenure.downstreams.base import (
     overdue,
 )
 from tenure.downstreams.exchange import Answered, exchange, new_client, receipt_of, verdict
-from tenure.downstreams.fields import no_condition
+from tenure.downstreams.fields import no_condition, plain
 from tenure.downstreams.headers import headers_of
 from tenure.records import Json
 
@@ -52,7 +52,7 @@ class Reservation(Adapter):
 
     def check(self, payload: Json, condition: Json) -> None:
         """Any JSON will do."""
-        canonical(payload)
+        plain(payload, "/payload")
         no_condition(condition, "a reservation")
 
     def send(self, call: Call) -> Sent:

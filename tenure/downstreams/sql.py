@@ -26,7 +26,7 @@ from tenure.downstreams.base import (
     Unknown,
     overdue,
 )
-from tenure.downstreams.fields import no_condition
+from tenure.downstreams.fields import no_condition, plain
 from tenure.records import Json
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Sql(Adapter):
 
     def check(self, payload: Json, condition: Json) -> None:
         """Any JSON that `apply` understands."""
-        canonical(payload)
+        plain(payload, "/payload")
         no_condition(condition, "a database")
 
     def send(self, call: Call) -> Sent:

@@ -144,9 +144,11 @@ BAD: list[tuple[str, Any, Any, str]] = [
     ("chat", {"channel": "c", "text": "t"}, {"x": 1}, "/condition"),
     ("mcp", {"tool": "pay"}, None, "/payload/arguments"),
     ("mcp", {"tool": "", "arguments": {}}, None, "/payload/tool"),
-    ("http", {"x": float("nan")}, None, "/x"),
+    ("http", {"x": float("nan")}, None, "/payload/x"),
+    ("http", {}, ["\ud800"], "/condition/0"),
+    ("chat", {"channel": "c", "text": "\udc80"}, None, "/payload/text"),
     ("reservation", {}, {"x": 1}, "/condition"),
-    ("sql", {"x": 2**60}, None, "/x"),
+    ("sql", {"x": 2**60}, None, "/payload/x"),
 ]
 
 
