@@ -18,8 +18,7 @@ from tests import world
 from tests.api import callers
 from tests.cases.moving_clock import advance
 from tests.history import nothing_moves
-from tests.races.crowd import at_once
-from tests.races.test_epoch import database_url
+from tests.races.crowd import at_once, database_url
 from tests.world import node
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]

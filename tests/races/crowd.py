@@ -1,8 +1,9 @@
 """Many at once: real threads with connections of their own, let go together."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from django.db import connection
 
@@ -45,5 +46,9 @@ def at_once(*calls: Callable[[], T]) -> list[T]:
     return answers
 
 
-def outcomes(answers: Sequence[Any]) -> list[str]:
-    return [str(answer.outcome) for answer in answers]
+def database_url() -> str:
+    """The test database's address, for a process of its own."""
+    at = connection.settings_dict
+    host, port = quote(str(at["HOST"]), safe=""), f":{at['PORT']}" if at["PORT"] else ""
+    account = quote(str(at["USER"])) + (f":{quote(str(at['PASSWORD']))}" if at["PASSWORD"] else "")
+    return f"postgresql://{account}@{host}{port}/{at['NAME']}"

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from django.db import connection
@@ -22,7 +21,7 @@ from coordinator.outcomes import Outcome, Reason, Refusal
 from coordinator.services.claims import claim_tasks
 from coordinator.services.epochs import Bumped, bump_epoch
 from tests import world
-from tests.races.crowd import at_once
+from tests.races.crowd import at_once, database_url
 from tests.races.rival_process import Rounds
 from tests.world import node
 
@@ -41,14 +40,6 @@ def bump(expected: int) -> Bumped | Refusal:
 
 
 # --- under load ---------------------------------------------------------------------------------
-
-
-def database_url() -> str:
-    """The test database's address, for a process of its own."""
-    at = connection.settings_dict
-    host, port = quote(str(at["HOST"]), safe=""), f":{at['PORT']}" if at["PORT"] else ""
-    account = quote(str(at["USER"])) + (f":{quote(str(at['PASSWORD']))}" if at["PASSWORD"] else "")
-    return f"postgresql://{account}@{host}{port}/{at['NAME']}"
 
 
 class Process:
