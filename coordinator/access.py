@@ -65,6 +65,7 @@ class Operation(StrEnum):
     REDEEM_DISPATCH = "redeem_dispatch"
     LIST_EFFECTS = "list_effects"
     READ_EFFECT = "read_effect"
+    GROUP_EFFECTS = "group_effects"
     LIST_TASK_EFFECTS = "list_task_effects"
     LIST_APPROVALS = "list_approvals"
     READ_APPROVAL = "read_approval"
@@ -152,6 +153,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.REDEEM_DISPATCH: Rule(frozenset({Scope.GATE})),
     _O.LIST_EFFECTS: _READ,
     _O.READ_EFFECT: _READ,
+    _O.GROUP_EFFECTS: _READ,
     _O.LIST_TASK_EFFECTS: _READ,
     _O.LIST_APPROVALS: _PEOPLE_SEE,
     _O.READ_APPROVAL: _PEOPLE_SEE,

@@ -56,6 +56,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("attempts/<str:attempt_id>/effects", effects.AttemptEffects.as_view()),
     path("tasks/<str:task_id>/effects", effects.TaskEffects.as_view()),
     path("effects", effects.Effects.as_view()),
+    path("effects/groups", effects.EffectGroups.as_view()),
     path("effects/<str:effect_id>", effects.OneEffect.as_view()),
     path("effects/<str:effect_id>/accept", effects.EffectAccept.as_view()),
     path("effects/<str:effect_id>/report", effects.EffectReport.as_view()),

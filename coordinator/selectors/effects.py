@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import QuerySet
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from coordinator.models import Approval, Dispatch, EffectSlot, Evidence
 from coordinator.states import MAY_BE_OUT
@@ -194,3 +195,35 @@ def _evidence(row: Evidence, *, with_payload: bool) -> EvidenceRecord:
 
 def _fragment(text: str | None) -> orjson.Fragment | None:
     return None if text is None else orjson.Fragment(text)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectGroup:
+    """Effects that may be out for one cause: one downstream, one state. One cause, many rows."""
+
+    downstream: str
+    guarantee: str
+    state: str
+    queue: str
+    effects: int
+    oldest: datetime | None  # since when the oldest of them may be out
+    asked_in_vain: int  # automatic look-ups so far
+    duplicates_suspected: int
+
+
+def group_effects(*, queues: Collection[str] | None = None) -> list[EffectGroup]:
+    """What may be out, grouped by cause, the oldest first. One query, over the unsettled ones only."""
+    out = EffectSlot.objects.filter(state__in=sorted(MAY_BE_OUT))
+    if queues is not None:
+        out = out.filter(task__queue__name__in=list(queues))
+    groups = (
+        out.values("downstream", "guarantee", "state", queue=F("task__queue__name"))
+        .annotate(
+            effects=Count("effect_id"),
+            oldest=Min(Coalesce("unknown_since", "accepted_at")),
+            asked_in_vain=Sum("probes"),
+            duplicates_suspected=Count("effect_id", filter=Q(duplicate_suspected=True)),
+        )
+        .order_by("oldest", "downstream", "state")
+    )
+    return [EffectGroup(**group) for group in groups]

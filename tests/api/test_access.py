@@ -63,6 +63,7 @@ report_effect        W . G . . . .
 redeem_dispatch      . . G . . . .
 list_effects         W S . U V O A
 read_effect          W S . U V O A
+group_effects        W S . U V O A
 list_task_effects    W S . U V O A
 list_approvals       . . . U V O A
 read_approval        . . . U V O A

@@ -24,11 +24,13 @@ from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_foun
 from coordinator.selectors.effects import (
     EffectDetail,
     EffectFilters,
+    EffectGroup,
     EffectRecord,
     effect_detail,
     effect_record,
     effects_of_task,
     find_effect,
+    group_effects,
     list_effects,
 )
 from coordinator.services.acceptances import Accepted, accept_effect
@@ -239,6 +241,16 @@ class Effects(Endpoint):
             key="effect_id",
             newest_first=False,
         )
+
+
+class EffectGroups(Endpoint):
+    @operation(
+        Operation.GROUP_EFFECTS,
+        "What may be out, grouped by cause, the oldest first",
+        answer=Page[EffectGroup],
+    )
+    def get(self, call: Call[None]) -> Page[EffectGroup]:
+        return whole(group_effects(queues=queues_of(call.caller)))
 
 
 class OneEffect(Endpoint):
