@@ -127,7 +127,15 @@ TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
             _T.AWAITING_RECONCILIATION,
         }
     ),
-    _T.AWAITING_APPROVAL: frozenset({_T.READY, _T.FAILED, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.AWAITING_APPROVAL: frozenset(
+        {
+            _T.READY,
+            _T.AWAITING_RECONCILIATION,  # another of its effects may be out
+            _T.FAILED,
+            _T.CANCELLED,
+            _T.SUPERSEDED,
+        }
+    ),
     _T.AWAITING_RECONCILIATION: frozenset({_T.READY, _T.CANCELLED, _T.SUPERSEDED}),
     _T.COMMITTED: frozenset({_T.SUPERSEDED}),
     _T.CANCELLED: frozenset({_T.READY, _T.BLOCKED, _T.AWAITING_RECONCILIATION}),

@@ -15,7 +15,7 @@ from coordinator.states import ApprovalState, Replay, TaskState
 from . import hints, settlements
 from .effect_hearings import EffectHearing, open_effect
 from .events import EventKind, Fact, task_fact
-from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected
+from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
 from .transactions import in_transaction
 
 MIN_REASON_CHARS: Final = 3
@@ -260,10 +260,13 @@ def _task_after(hearing: EffectHearing, state: ApprovalState, word: _Word) -> li
 
 def ready_again(hearing: EffectHearing, reason: str) -> list[Statement]:
     """The parked task goes back to READY, or waits on if something of it may be out (contract 7)."""
-    ends = end_holds([hearing.task], hearing.clock)
-    freed = redirected([Freed(hearing.task, TaskState.READY, hearing.clock)], ends)
-    hearing.facts += [*ends.facts, task_fact(EventKind.SETTLED, hearing.task, reason=reason)]
-    return free_tasks(freed, ends, hearing.clock)
+    task, clock = hearing.task, hearing.clock
+    ends = end_holds([task], clock)
+    (freed,) = redirected([Freed(task, TaskState.READY, clock)], ends)
+    waits = freed.state == TaskState.AWAITING_RECONCILIATION
+    fact = waiting_fact(task, ends) if waits else task_fact(EventKind.SETTLED, task, reason=reason)
+    hearing.facts += [*ends.facts, fact]
+    return free_tasks([freed], ends, clock)
 
 
 def _expire(hearing: EffectHearing, approval_id: UUID) -> None:

@@ -9,7 +9,7 @@ from django.db import connection
 from coordinator.actors import Actor, ActorKind, Worker
 from coordinator.fence import Fence
 from coordinator.ids import new_id
-from coordinator.models import Approval, EffectSlot
+from coordinator.models import Approval, Dispatch, EffectSlot
 from coordinator.outcomes import Refusal
 from coordinator.services.acceptances import Accepted, accept_effect
 from coordinator.services.answers import RequestKey
@@ -195,6 +195,15 @@ def slot(effect: EffectView) -> EffectSlot:
 
 def state(effect: EffectView) -> str:
     return slot(effect).state
+
+
+def newest(effect: EffectView) -> Accepted:
+    """The newest acceptance of an effect, as whoever asked for it knows it."""
+    row = Dispatch.objects.filter(effect_id=effect.effect_id).latest("number")
+    token = f"{row.scheduler_epoch}.{effect.task_id}.{row.claim_generation}.{row.number}"
+    return Accepted(
+        row.dispatch_id, row.number, effect.effect_id, token, None, row.call_deadline, 0
+    )
 
 
 def approval(refusal: Accepted | Refusal) -> Approval:
