@@ -52,11 +52,9 @@ class GitRemote(Adapter):
     ) -> None:
         super().__init__(Guarantee.CONDITIONAL_WRITE)
         self._url = url
-        if folder is None:
-            own = tempfile.mkdtemp(prefix="tenure-git-")
-            weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
-            folder = Path(own) / "objects.git"
-        self._git = Git(folder, env or {})
+        self._folder = folder
+        self._env = env or {}
+        self._made: Git | None = None
         self._making = threading.Lock()
 
     def check(self, payload: Json, condition: Json) -> None:
@@ -73,7 +71,6 @@ class GitRemote(Adapter):
             return late
         wanted = intended_by(call)
         try:
-            self._make_folder()
             if wanted.old is not None:
                 self._fetch(wanted.ref, call.effect_id, deadline=call.deadline)
             commit = wanted.commit(self._git, call.effect_id, deadline=call.deadline)
@@ -85,7 +82,6 @@ class GitRemote(Adapter):
         """It happened when the ref has our commit, or descends from it."""
         wanted = intended_by(effect)
         try:
-            self._make_folder()
             tip = self._remote_tip(wanted.ref, deadline=deadline)
             if tip == wanted.old:
                 return Absent(detail="the ref is as it was")
@@ -145,9 +141,20 @@ class GitRemote(Adapter):
             raise GitFailed("merge-base", shortened(err))
         return status == 0
 
-    def _make_folder(self) -> None:
+    @property
+    def _git(self) -> Git:
+        """Our own repository, made when it is first needed."""
         with self._making:
-            self._git.init()
+            if self._made is None:
+                folder = self._folder
+                if folder is None:
+                    own = tempfile.mkdtemp(prefix="tenure-git-")
+                    weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+                    folder = Path(own) / "objects.git"
+                made = Git(folder, self._env)
+                made.init()
+                self._made = made
+            return self._made
 
 
 def _rejected(rest: str) -> Sent:

@@ -71,14 +71,17 @@ class Git:
         if left is not None and left <= 0:
             raise GitTimedOut(words[0], "no time was left")
         where = ["--git-dir", str(self.folder)] if inside else []
-        process = subprocess.Popen(
-            ["git", *where, "-c", "gc.auto=0", "-c", "maintenance.auto=false", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**self._env, **(env or {})},
-            start_new_session=True,  # its transports are children of its own; they end with it
-        )
+        try:
+            process = subprocess.Popen(
+                ["git", *where, "-c", "gc.auto=0", "-c", "maintenance.auto=false", *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self._env, **(env or {})},
+                start_new_session=True,  # its transports are children of its own; they end with it
+            )
+        except FileNotFoundError as error:
+            raise GitFailed(words[0], "git is not installed on this machine") from error
         try:
             out, err = process.communicate(stdin, timeout=left)
         except subprocess.TimeoutExpired as error:

@@ -461,6 +461,15 @@ def test_a_branch_that_must_not_exist_is_made_once() -> None:
         assert part.adapter.tip("refs/heads/none", deadline=call.deadline) is None
 
 
+def test_without_git_nothing_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    call = _call(COMMIT, OLD)
+    sent = GitRemote("http://127.0.0.1:9", folder=tmp_path / "x.git").send(call)
+    assert isinstance(sent, Refused)
+    assert not sent.sent
+    assert "git is not installed" in sent.detail
+
+
 def test_git_and_its_children_end_at_the_deadline(tmp_path: Path) -> None:
     from tenure.downstreams.git_process import GitTimedOut
 
