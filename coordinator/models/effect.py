@@ -60,7 +60,10 @@ class EffectSlot(models.Model):
             models.UniqueConstraint(
                 name="effect_one_out_per_scope",
                 fields=["downstream", "serial_scope"],
-                condition=Q(is_exclusive=True, state__in=sorted(MAY_BE_OUT)),
+                # A receipt that turns up late is known to have happened: it is taken whatever else is out.
+                condition=Q(
+                    is_exclusive=True, happened_on_file=False, state__in=sorted(MAY_BE_OUT)
+                ),
             ),
             models.CheckConstraint(name="effect_state", condition=Q(state__in=list(EffectState))),
             models.CheckConstraint(

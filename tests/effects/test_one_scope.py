@@ -1,0 +1,95 @@
+"""NON_REPLAYABLE tasks at one downstream: one call out at a time, and late receipts all the same (contract 8, 16)."""
+
+import pytest
+
+from coordinator.actors import Worker
+from coordinator.models import Evidence
+from coordinator.outcomes import Outcome, Refusal
+from coordinator.services.acceptances import Accepted
+from coordinator.services.claims import claim_task
+from coordinator.services.effect_rows import EffectView
+from coordinator.services.grants import Claim
+from coordinator.services.reconciliation import Settled
+from coordinator.states import DispatchOutcome, Guarantee
+from tests import world
+from tests.effects import ledger
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
+
+
+def refused(answer: object) -> Outcome:
+    assert isinstance(answer, Refusal), answer
+    return answer.outcome
+
+
+def taken_for_dead(by: Worker) -> tuple[Claim, EffectView, Accepted]:
+    """A sender that a person has given their word about: its effect is PREPARED again, its task READY."""
+    claim, effect = ledger.approved_and_sent(by=by, guarantee=Guarantee.NONE)
+    accepted = ledger.newest(effect)
+    world.lapse(claim.fence.task_id)
+    assert world.claim(by=by) == []
+    ledger.pass_time(effect, seconds=91)
+    assert ledger.asserted(effect, by=ledger.person("olga")) == Settled("PREPARED")
+    assert world.task(claim.fence.task_id).state == "READY"
+    return claim, effect, accepted
+
+
+def approved(name: str, *, by: Worker) -> tuple[Claim, EffectView]:
+    """Another task at the same downstream, of another kind, with a grant."""
+    run = world.submit(world.node(name, slots={ledger.SLOT: "there"}, kind=name), name=name)
+    claim = world.claim_one(by=by, of=world.task_id(run, name))
+    effect = ledger.prepare(claim, by=by)
+    ledger.say_yes(ledger.approval(ledger.try_accept(effect, claim.fence, by=by)))
+    return world.claim_one(by=by, of=claim.fence.task_id), effect
+
+
+def test_while_one_may_be_out_another_is_busy_and_goes_out_afterwards(by: Worker) -> None:
+    _, first = ledger.approved_and_sent(by=by, guarantee=Guarantee.NONE)
+    run = world.submit(world.node("U", slots={ledger.SLOT: "there"}, kind="other"), name="other")
+    claim = world.claim_one(by=by, of=world.task_id(run, "U"))
+    effect = ledger.prepare(claim, by=by)
+    assert refused(ledger.try_accept(effect, claim.fence, by=by)) is Outcome.SERIAL_BUSY
+    assert ledger.happened(first, by=ledger.person("olga")) == Settled("COMMITTED")
+    assert refused(ledger.try_accept(effect, claim.fence, by=by)) is Outcome.APPROVAL_REQUIRED
+
+
+def test_a_late_receipt_is_taken_while_another_call_is_out_and_stops_the_next(by: Worker) -> None:
+    dead, effect, accepted = taken_for_dead(by)
+    claim, other = approved("U", by=by)
+    dispatch = ledger.accept(other, claim.fence, by=by)
+    late = ledger.report(effect, dead, accepted, DispatchOutcome.COMMITTED, by=by)
+    assert refused(late) is Outcome.FENCED
+    assert Evidence.objects.filter(effect_id=effect.effect_id, late=True).count() == 1
+    assert (ledger.state(effect), ledger.slot(effect).happened_on_file) == ("UNKNOWN", True)
+    ledger.report(other, claim, dispatch, DispatchOutcome.COMMITTED, by=by)
+    world.commit(claim, by=by)
+    run = world.submit(world.node("V", slots={ledger.SLOT: "there"}, kind="V"), name="V")
+    third = world.claim_one(by=by, of=world.task_id(run, "V"))
+    last = ledger.prepare(third, by=by)
+    assert refused(ledger.try_accept(last, third.fence, by=by)) is Outcome.SERIAL_BUSY
+    assert ledger.happened(effect, by=ledger.person("olga")) == Settled("COMMITTED")
+    assert refused(ledger.try_accept(last, third.fence, by=by)) is Outcome.APPROVAL_REQUIRED
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_ready_task_with_a_late_receipt_is_not_granted_but_held_for_a_person(
+    by: Worker, by_id: bool
+) -> None:
+    dead, effect, accepted = taken_for_dead(by)
+    ledger.report(effect, dead, accepted, DispatchOutcome.COMMITTED, by=by)
+    of = dead.fence.task_id
+    if by_id:
+        answer = claim_task(
+            task_id=of,
+            expected_state_version=world.task(of).state_version,
+            scheduler_epoch=1,
+            owner="second",
+            ttl_seconds=60,
+            worker=by,
+        )
+        assert refused(answer) is Outcome.NOT_CLAIMABLE
+    else:
+        assert world.claim(by=by) == []
+    assert world.task(of).state == "AWAITING_RECONCILIATION"
+    assert ledger.happened(effect, by=ledger.person("olga")) == Settled("COMMITTED")
+    world.commit(world.claim_one(by=by), by=by)
