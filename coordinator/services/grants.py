@@ -81,6 +81,7 @@ class Grants:
             ttl or queue.default_ttl_seconds, queue.max_ttl_seconds, queue.max_lease_seconds
         )
         ends = end_holds([*tasks, *mates], clock)
+        tasks = [task for task in tasks if not _key_is_kept(task, mates, ends)]
         kept = [task for task in tasks if is_exhausted(task) or task.task_id in ends.waiting]
         granted = [
             Grant(task, attempt_id, _late_by(task, clock))
@@ -191,6 +192,15 @@ class Grants:
 def is_exhausted(task: TaskRow) -> bool:
     """Whether taking it over would be one attempt too many (`max_attempts`, contract 7)."""
     return task.state == TaskState.CLAIMED and task.spent_attempts + 1 >= task.max_attempts
+
+
+def _key_is_kept(task: TaskRow, mates: Sequence[TaskRow], ends: HoldEnds) -> bool:
+    """Whether a mate that is recycled keeps the task's key, since an effect of it may be out (contract 7).
+
+    Nor does the task itself take the key for such an effect in the statement that frees the mate.
+    """
+    mate = next((each for each in mates if each.serial_scope_id == task.serial_scope_id), None)
+    return mate is not None and (mate.task_id in ends.keeping or task.task_id in ends.waiting)
 
 
 def _late_by(task: TaskRow, clock: datetime) -> float | None:

@@ -93,3 +93,37 @@ def test_a_ready_task_with_a_late_receipt_is_not_granted_but_held_for_a_person(
     assert world.task(of).state == "AWAITING_RECONCILIATION"
     assert ledger.happened(effect, by=ledger.person("olga")) == Settled("COMMITTED")
     world.commit(world.claim_one(by=by), by=by)
+
+
+def test_a_mate_waits_while_the_lapsed_holder_has_a_call_that_may_be_out(by: Worker) -> None:
+    """Tasks of one kind share a key: recycling the holder keeps it, as long as a person must settle its effect."""
+    claim, effect = ledger.approved_and_sent(by=by, guarantee=Guarantee.NONE)
+    mate = world.task_id(
+        world.submit(world.node("mate", slots={ledger.SLOT: "there"}), name="mates"), "mate"
+    )
+    assert world.task(mate).serial_scope_id == world.task(claim.fence.task_id).serial_scope_id
+    assert world.claim(by=by, limit=10) == []
+    world.lapse(claim.fence.task_id)
+    for _ in range(2):
+        assert world.claim(by=by, limit=10) == []
+    holder = world.task(claim.fence.task_id)
+    assert (holder.state, holder.serial_held) == ("AWAITING_RECONCILIATION", True)
+    assert world.task(mate).state == "READY"
+    ledger.happened(effect, by=ledger.person("olga"))
+    (second,) = world.claim(by=by, limit=10)  # one of the two, and the other one after it
+    world.commit(second, by=by)
+    (third,) = world.claim(by=by, limit=10)
+    assert {second.fence.task_id, third.fence.task_id} == {mate, claim.fence.task_id}
+    world.commit(third, by=by)
+
+
+def test_waiting_for_a_decision_does_not_hold_the_key(by: Worker) -> None:
+    claim = ledger.claimed(by=by, guarantee=Guarantee.NONE)
+    effect = ledger.prepare(claim, by=by)
+    mate = world.task_id(
+        world.submit(world.node("mate", slots={ledger.SLOT: "there"}), name="mates"), "mate"
+    )
+    assert world.claim(by=by, limit=10) == []
+    ledger.approval(ledger.try_accept(effect, claim.fence, by=by))
+    (granted,) = world.claim(by=by, limit=10)
+    assert granted.fence.task_id == mate
