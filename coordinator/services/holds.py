@@ -150,10 +150,13 @@ def redirected(freed: Sequence[Freed], ends: HoldEnds) -> list[Freed]:
     ]
 
 
+#: A key is kept, not taken: who gave it up while a person decided may find a mate with it. A READY task is freed by a
+#: claim alone, which holds the key's lock and has seen that nobody has it.
 _FREE_TASKS: Final = """
 UPDATE coordinator_task t SET
   state = f.state, state_version = t.state_version + 1, attempt_id = NULL, owner = NULL, lease_expires_at = NULL,
-  serial_held = f.keeps, spent_attempts = t.spent_attempts + f.spent, claimable_at = f.due,
+  serial_held = f.keeps AND (t.serial_held OR t.state = 'READY'),
+  spent_attempts = t.spent_attempts + f.spent, claimable_at = f.due,
   ready_at = CASE WHEN f.state = 'READY' THEN c.clock ELSE t.ready_at END,
   not_before = CASE WHEN f.due > c.clock THEN f.due ELSE t.not_before END
 FROM (SELECT %s::timestamptz) AS c(clock),

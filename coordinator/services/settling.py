@@ -14,7 +14,7 @@ from .events import EventKind, record, task_fact
 
 _GO_ON: Final = """
 UPDATE coordinator_task SET state = 'READY', state_version = state_version + 1, ready_at = %s, claimable_at = %s,
-  serial_held = %s
+  serial_held = serial_held AND %s
 WHERE task_id = %s AND state = 'AWAITING_RECONCILIATION'
 """
 _LET_GO: Final = (

@@ -2,16 +2,19 @@
 
 import pytest
 
-from coordinator.actors import Worker
+from coordinator.actors import Worker, system
 from coordinator.models import Evidence
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.acceptances import Accepted
+from coordinator.services.approvals import expire_approvals
 from coordinator.services.claims import claim_task
 from coordinator.services.effect_rows import EffectView
+from coordinator.services.epochs import Bumped, bump_epoch
 from coordinator.services.grants import Claim
 from coordinator.services.reconciliation import Settled
 from coordinator.states import DispatchOutcome, Guarantee
 from tests import world
+from tests.cases.moving_clock import advance
 from tests.effects import ledger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
@@ -127,3 +130,30 @@ def test_waiting_for_a_decision_does_not_hold_the_key(by: Worker) -> None:
     ledger.approval(ledger.try_accept(effect, claim.fence, by=by))
     (granted,) = world.claim(by=by, limit=10)
     assert granted.fence.task_id == mate
+
+
+@pytest.mark.parametrize("how", ["approved", "expired", "bumped", "settled"])
+def test_a_late_receipt_takes_no_key_from_a_mate_that_holds_it_by_now(by: Worker, how: str) -> None:
+    """While somebody decides on the next dispatch the key is free; the receipt of the first turns up after that."""
+    dead, effect, accepted = taken_for_dead(by)
+    second = world.claim_one(by=by)
+    asked = ledger.approval(ledger.try_accept(effect, second.fence, by=by))
+    world.submit(world.node("mate", slots={ledger.SLOT: "there"}), name="mates")
+    mate = world.claim_one(by=by)
+    ledger.report(effect, dead, accepted, DispatchOutcome.COMMITTED, by=by)
+    of = dead.fence.task_id
+    if how == "expired":
+        advance(30 * 86_400)
+        assert expire_approvals(actor=system("approvals")) == 1
+    elif how == "bumped":
+        bumped = bump_epoch(queue="q", expected_epoch=1, reason="rollback", actor=world.operator())
+        assert isinstance(bumped, Bumped), bumped
+    else:
+        ledger.say_yes(asked)
+    assert world.task(of).state == "AWAITING_RECONCILIATION"
+    assert world.task(mate.fence.task_id).serial_held == (how != "bumped")
+    if how == "settled":
+        assert ledger.happened(effect, by=ledger.person("olga")) == Settled("COMMITTED")
+        assert world.task(of).state == "READY"
+    if how != "bumped":
+        world.commit(mate, by=by)
