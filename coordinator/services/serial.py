@@ -25,7 +25,7 @@ _HOLDERS: Final = LockStatement(
     )
 )
 _HELD: Final = """
-SELECT serial_scope_id FROM coordinator_task WHERE serial_held AND serial_scope_id = ANY(%s::int[])
+SELECT serial_scope_id, task_id FROM coordinator_task WHERE serial_held AND serial_scope_id = ANY(%s::int[])
 """
 
 
@@ -52,7 +52,9 @@ def free_scopes(tasks: Sequence[TaskRow], clock: datetime) -> tuple[list[TaskRow
     for holder in map(TaskRow._make, holders):
         if holder.serial_scope_id is not None and _has_lapsed(holder, clock):
             lapsed[holder.serial_scope_id] = holder
-    busy = {scope_id for (scope_id,) in held} - set(lapsed)
+    # A READY task that has kept its key, for an effect that its next worker can settle, is its own holder.
+    busy = {scope_id for scope_id, holder_id in held if holder_id != scopes[scope_id].task_id}
+    busy -= set(lapsed)
     granted = {
         scope_id: task
         for scope_id, task in scopes.items()

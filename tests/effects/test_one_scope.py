@@ -9,6 +9,8 @@ from coordinator.services.acceptances import Accepted
 from coordinator.services.approvals import expire_approvals
 from coordinator.services.claims import claim_task
 from coordinator.services.effect_rows import EffectView
+from coordinator.services.effects import Prepared
+from coordinator.services.endings import Released, release_attempt
 from coordinator.services.epochs import Bumped, bump_epoch
 from coordinator.services.grants import Claim
 from coordinator.services.reconciliation import Settled
@@ -157,3 +159,29 @@ def test_a_late_receipt_takes_no_key_from_a_mate_that_holds_it_by_now(by: Worker
         assert world.task(of).state == "READY"
     if how != "bumped":
         world.commit(mate, by=by)
+
+
+def test_who_keeps_its_own_key_is_granted_again_before_any_mate(by: Worker) -> None:
+    """A worker can settle what is out: the released task is READY, keeps its key, and is the only one to get it."""
+    ledger.register(Guarantee.NONE)
+    ledger.register(Guarantee.IDEMPOTENT_KEY, name="keyed")
+    slots = {ledger.SLOT: "there", "other": "keyed"}
+    world.submit(world.node("T", slots=slots), world.node("mate", slots={ledger.SLOT: "there"}))
+    claim = next(iter(world.claim(by=by)))
+    if claim.node_id == "mate":
+        world.commit(claim, by=by)
+        claim = world.claim_one(by=by)
+    bound = ledger.try_prepare(claim, by=by, slot="other", downstream="keyed")
+    assert isinstance(bound, Prepared)
+    ledger.say_yes(ledger.approval(ledger.try_accept(bound.effect, claim.fence, by=by)))
+    claim = world.claim_one(by=by, of=claim.fence.task_id)
+    dispatch = ledger.accept(bound.effect, claim.fence, by=by)
+    ledger.report(bound.effect, claim, dispatch, DispatchOutcome.UNKNOWN, by=by)
+    released = release_attempt(attempt_id=claim.fence.attempt_id, fence=claim.fence, worker=by)
+    assert isinstance(released, Released)
+    task = world.task(claim.fence.task_id)
+    assert (task.state, task.serial_held) == ("READY", True)
+    (again,) = world.claim(by=by, limit=10)
+    assert again.fence.task_id == claim.fence.task_id
+    assert ledger.happened(bound.effect, by=by, fence=again.fence) == Settled("COMMITTED")
+    world.commit(again, by=by)
