@@ -15,7 +15,7 @@ from coordinator.states import ApprovalState, Replay, TaskState
 from . import hints, settlements
 from .effect_hearings import EffectHearing, open_effect
 from .events import EventKind, Fact, task_fact
-from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
+from .holds import Freed, end_holds, free_tasks, redirected, waiting_fact
 from .transactions import in_transaction
 
 MIN_REASON_CHARS: Final = 3
@@ -254,7 +254,10 @@ def _task_after(hearing: EffectHearing, state: ApprovalState, word: _Word) -> li
         return []
     if state == ApprovalState.REJECTED:
         hearing.facts.append(task_fact(EventKind.FAILED, task, reason=f"rejected: {word.comment}"))
-        return free_tasks([Freed(task, TaskState.FAILED)], HoldEnds(), hearing.clock)
+        ends = end_holds(
+            [task], hearing.clock
+        )  # another effect may be out: it keeps the serial key
+        return free_tasks([Freed(task, TaskState.FAILED)], ends, hearing.clock)
     return ready_again(hearing, "approved")
 
 

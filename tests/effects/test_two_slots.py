@@ -8,6 +8,7 @@ from coordinator.actors import Worker, system
 from coordinator.models import Approval
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.approvals import approve, expire_approvals, reject
+from coordinator.services.cancels import cancel_task
 from coordinator.services.effect_rows import EffectView
 from coordinator.services.effects import Prepared
 from coordinator.services.epochs import Bumped, bump_epoch
@@ -93,9 +94,18 @@ def test_rejected_the_task_fails_and_what_may_be_out_stays_to_be_settled(by: Wor
     claim, mail, asked = one_out_and_one_asked(by)
     decide(asked, yes=False)
     assert ledger.state(mail) == "UNKNOWN"
-    assert state(claim) == "FAILED"
+    assert (state(claim), world.task(claim.fence.task_id).serial_held) == ("FAILED", True)
     assert ledger.happened(mail, by=ledger.person("olga")) == Settled("COMMITTED")
-    assert state(claim) == "FAILED"
+    assert (state(claim), world.task(claim.fence.task_id).serial_held) == ("FAILED", False)
+
+
+def test_a_cancelled_task_keeps_its_key_until_what_may_be_out_is_settled(by: Worker) -> None:
+    claim, mail, _ = one_out_and_one_asked(by)
+    cancel_task(task_id=claim.fence.task_id, reason="enough", actor=world.operator())
+    world.submit(world.node("mate", slots={"mail": "mail"}), name="mates")
+    assert (state(claim), world.claim(by=by)) == ("CANCELLED", [])
+    assert ledger.happened(mail, by=ledger.person("olga")) == Settled("COMMITTED")
+    assert len(world.claim(by=by)) == 1
 
 
 def test_a_late_receipt_while_somebody_decides_is_settled_before_anything_is_sent(
