@@ -1,12 +1,17 @@
 """What every kind of test shares: a database that is emptied fast, even where triggers refuse a DELETE."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.apps import apps
 from django.db import connection, transaction
 from django.test import TransactionTestCase
+
+from tests.browser import ARGUMENTS, CHROMIUM
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Filled by migrations; emptying them would leave the next test without roles and permissions.
 KEPT = frozenset(
@@ -67,3 +72,14 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
         hints._listener._thread.join(10)
     # Dropping a database is no statement of a service: on a busy machine it takes longer than those may.
     connection.settings_dict["OPTIONS"]["options"] = "-c statement_timeout=0"
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """The one browser of a test process: a second driver in the same thread is refused by the first one's loop."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()

@@ -3,14 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 #: Collected before any script of the page runs.
 COLLECT = """
 window.violations = [];
@@ -20,18 +15,11 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Page:
+def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
     page.add_init_script(COLLECT)
-    return page
+    yield page
+    page.close()
 
 
 @pytest.mark.browser

@@ -120,7 +120,7 @@ def _pages(scene: Any) -> dict[str, str]:
 def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[str, str]) -> None:
     from playwright.sync_api import sync_playwright
 
-    from tests.console.conftest import ARGUMENTS, CHROMIUM
+    from tests.browser import ARGUMENTS, CHROMIUM
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

@@ -694,12 +694,14 @@ def test_guarantees_are_the_coordinators() -> None:
 def test_a_tool_can_be_called_where_an_event_loop_already_runs() -> None:
     """A notebook, an agent's framework, a browser's driver: their thread has a loop of its own."""
     import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     async def within() -> Any:
         return part.adapter.send(call)
 
     with parts.mcp_tool() as part:
         call = part.call()
-        sent = asyncio.run(within())
+        with ThreadPoolExecutor(1) as elsewhere:  # this thread may have a browser driver's loop
+            sent = elsewhere.submit(lambda: asyncio.run(within())).result()
         assert isinstance(sent, Happened), sent
         assert part.count(call) == 1
