@@ -7,6 +7,7 @@ serialise all commits of the database.
 """
 
 import logging
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -177,6 +178,11 @@ class _Listener:
             self._board.call([int(str(row[0])) for row in rows])
 
 
+def listener_name() -> str:
+    """What this process's listener is called in pg_stat_activity."""
+    return f"tenure hints {os.getpid()}"
+
+
 def _conninfo() -> str:
     """Where the listener connects: the server's own timeouts would end a connection that only listens."""
     parameters = connection.get_connection_params()
@@ -185,7 +191,7 @@ def _conninfo() -> str:
         for key in ("host", "port", "user", "password", "dbname")
         if parameters.get(key)
     }
-    return psycopg.conninfo.make_conninfo("", **wanted, application_name="tenure hints")
+    return psycopg.conninfo.make_conninfo("", **wanted, application_name=listener_name())
 
 
 _board: Final = _Board()

@@ -67,8 +67,11 @@ def until(condition: Callable[[], Any], what: str) -> None:
 def listens() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure hints'"
-            " AND datname = current_database() AND query LIKE 'LISTEN%%' AND state = 'idle'"
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+            " AND datname = current_database() AND query LIKE 'LISTEN%%' AND state = 'idle'",
+            [
+                hints.listener_name()
+            ],  # other processes of the test run may listen on this database too
         )
         return bool(cursor.fetchall() == [(1,)])
 
@@ -283,7 +286,8 @@ def test_the_listener_survives_the_loss_of_its_connection(monkeypatch: pytest.Mo
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid), pid FROM pg_stat_activity"
-            " WHERE application_name = 'tenure hints' AND datname = current_database()"
+            " WHERE application_name = %s AND datname = current_database()",
+            [hints.listener_name()],
         )
         ((ended, pid),) = cursor.fetchall()
     assert ended
