@@ -100,7 +100,7 @@ def _claim_next(
 ) -> Claimed | Refusal | None:
     gate, look_up = _once(demand.request)
     _, _, *_, queues, stored, candidates, clock_rows = run_round(
-        name_point(Point.CLAIM),
+        name_point(Point.CLAIM, by_id=True),
         queue_gate(queue_id),
         *gate,
         locking.read_queue(queue_id),
@@ -142,7 +142,7 @@ def claim_task(
     demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
     gate, look_up = _once(request)
     _, _, *_, locked, queues, stored, clock_rows = run_round(
-        name_point(Point.CLAIM),
+        name_point(Point.CLAIM, by_id=True),
         queue_gates_of_tasks([task_id]),
         *gate,
         locking.lock_tasks([task_id]),

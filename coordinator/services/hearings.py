@@ -162,7 +162,7 @@ def open_hearing(
         [run_gates_of_tasks(task_ids)] if with_children else []
     )
     rounds = run_round(
-        name_point(point),
+        name_point(point, by_id=True),
         *gates,
         lock(task_ids),
         locking.read_queues_of_tasks(task_ids),
