@@ -5,7 +5,7 @@ one sees what an earlier one waited for. That is what contract 4 asks of the gat
 and the clock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -36,13 +36,19 @@ def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
 _COMMIT = Statement("COMMIT")
 
 
-def close_with_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
+def close_with_round(
+    *statements: Statement, afterwards: Sequence[Statement] = ()
+) -> list[list[tuple[Any, ...]]]:
     """The last round of a transaction: its COMMIT travels along, and saves a round trip.
 
-    Nothing may follow it. Where another transaction surrounds this one, that one commits.
+    So do the looks that are due once it has committed; their rows come after those of
+    `statements`. Nothing else may follow. Where another transaction surrounds this one, that
+    one commits.
     """
     alone = len(connection.atomic_blocks) == 1 and not connection.needs_rollback
-    return run_round(*statements, *([_COMMIT] if alone else []))[: len(statements)]
+    commit = [_COMMIT] if alone else []
+    rows = run_round(*statements, *commit, *afterwards)
+    return rows[: len(statements)] + rows[len(statements) + len(commit) :]
 
 
 def name_point(point: str, *, by_id: bool = False) -> Statement:

@@ -60,7 +60,8 @@ def commit_results(
     """
     checked = [_checked(item) for item in items]
     good = [item for item in checked if isinstance(item, _Checked)]
-    heard = iter(_commit(good, worker=worker, queue=queue)) if good else iter(())
+    outcomes, standing = _commit(good, worker=worker, queue=queue) if good else ([], [])
+    heard = iter(outcomes)
     answers: list[Committed | Refusal] = []
     accepted: list[Accepted] = []
     for item in checked:
@@ -70,16 +71,10 @@ def commit_results(
             answers.append(Committed(answer.result_commit_id, answer.released))
         else:
             answers.append(answer)
-    _afterwards(accepted)
-    return answers
-
-
-def _afterwards(accepted: Sequence[Accepted]) -> None:
     for queue_id in {each.task.queue_id for each in accepted if each.released}:
         hints.notify(queue_id)
-    # What released nothing may have been the last that could move.
-    if runs := {each.task.run_id for each in accepted if not each.released}:
-        settlements.settle_runs(sorted(runs))
+    settlements.settle_standing(standing)
+    return answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,8 @@ def _checked(item: CommitItem) -> "_Checked | Refusal":
 @in_transaction
 def _commit(
     items: Sequence[_Checked], *, worker: Worker, queue: str | None
-) -> list[Accepted | Committed | Refusal]:
+) -> tuple[list[Accepted | Committed | Refusal], list[tuple[Any, ...]]]:
+    """What each item came to, and the runs in which nothing can move any more."""
     hearing = open_hearing(
         Point.COMMIT,
         [(each.item.attempt_id, each.item.fence) for each in items],
@@ -152,14 +148,15 @@ def _commit(
     )
     answers = [_hear(bench, each) for each in items]
     accepted = [answer for answer in answers if isinstance(answer, Accepted)]
-    release = bench.release
-    hearing.write(
+    # What released nothing may have been the last that could move.
+    ended = {each.task.run_id for each in accepted if not each.released}
+    standing = hearing.write_and_close(
         *commit_writes(accepted, hearing.clock, bench.book),
         *bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts),
-        *children_writes(release.counted, hearing.clock),
-        closes=True,
+        *children_writes(bench.release.counted, hearing.clock),
+        look=settlements.look_for_standing(ended) if ended else None,
     )
-    return answers
+    return answers, standing
 
 
 @dataclass(slots=True)

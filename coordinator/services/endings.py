@@ -200,7 +200,7 @@ def _end(
     )
     hearing.facts += [*ends.facts, fact]
     attempt_state = AttemptState.RELEASED if kind is EventKind.RELEASED else AttemptState.FAILED
-    hearing.write(
+    hearing.write_and_close(
         end_attempt(
             attempt_id=task.attempt_id,
             state=attempt_state,
@@ -210,5 +210,4 @@ def _end(
             error=error,
         ),
         *free_tasks([freed], ends, hearing.clock),
-        closes=True,
     )

@@ -95,11 +95,23 @@ class Hearing:
             )
         )
 
-    def write(self, *statements: Statement, closes: bool = False) -> list[list[tuple[Any, ...]]]:
-        """The writing round: the verb's own statements, then marks, usage and events.
+    def write(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """The writing round: the verb's own statements, then marks, usage and events."""
+        statements = (*statements, *self._closing())
+        return run_round(*statements) if statements else []
 
-        `closes` where it is the transaction's last: the COMMIT travels along.
-        """
+    def write_and_close(
+        self, *statements: Statement, look: Statement | None = None
+    ) -> list[tuple[Any, ...]]:
+        """The same as the transaction's last round: its COMMIT travels along, and a look at what came of it."""
+        statements = (*statements, *self._closing())
+        if not statements:
+            return []
+        looks = [look] if look else []
+        rows = close_with_round(*statements, afterwards=looks)
+        return rows[-1] if looks else []
+
+    def _closing(self) -> list[Statement]:
         closing = []
         if self.fenced:
             closing.append(Statement(_MARK_FENCED, (self.fenced,)))
@@ -107,10 +119,7 @@ class Hearing:
             closing.append(raise_usage(self.usage))
         if self.facts:
             closing.append(record(self.facts, actor=self.worker, at=self.clock))
-        if not statements and not closing:
-            return []
-        send = close_with_round if closes else run_round
-        return send(*statements, *closing)
+        return closing
 
 
 #: Only an EXPIRED attempt becomes FENCED; the other ends are final (contract 3).

@@ -58,7 +58,7 @@ def renew_leases(
             renewed[item.attempt_id] = max(
                 answer.lease_expires_at, renewed.get(item.attempt_id, answer.lease_expires_at)
             )
-    hearing.write(*_renewals(hearing, renewed), closes=True)
+    hearing.write_and_close(*_renewals(hearing, renewed))
     return answers
 
 

@@ -1,6 +1,6 @@
 """What has become of a run: COMMITTED, FAILED or CANCELLED once nothing in it can move (contract 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -69,6 +69,17 @@ def settle_runs(run_ids: Sequence[int]) -> None:
     standing = [row[0] for row in _fetch(_STANDING, wanted)]
     if standing:  # mostly there is something left to do, and this one look was all
         _settle(standing)
+
+
+def look_for_standing(run_ids: Iterable[int]) -> Statement:
+    """That look as a statement, which travels with the COMMIT of the transaction that ended tasks."""
+    return Statement(_STANDING, (sorted(set(run_ids)),))
+
+
+def settle_standing(rows: Sequence[tuple[Any, ...]]) -> None:
+    """Settle the runs that the look found standing."""
+    if rows:
+        _settle([row[0] for row in rows])
 
 
 def settle_active_runs(limit: int = MAX_SETTLED_AT_ONCE) -> int:
