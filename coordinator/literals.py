@@ -1,11 +1,16 @@
 """Parameters as PostgreSQL reads them: text without a type, whatever the statement casts it to.
 
-Arrays are what batches are made of; psycopg's own dumpers cost 4 µs an element, these 0.3.
+Arrays are what batches are made of; psycopg's own dumpers cost 4 µs an element, a list of
+ids or plain text through orjson 0.04.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from types import NoneType
+from typing import Final
 from uuid import UUID
+
+import orjson
 
 
 def literal(value: object) -> bytes | None:
@@ -13,7 +18,9 @@ def literal(value: object) -> bytes | None:
 
     Raises TypeError for a type that no statement of ours sends: nothing is guessed.
     """
-    return None if value is None else _text(value).encode()
+    if value is None:
+        return None
+    return array(value) if isinstance(value, list | tuple) else _text(value).encode()
 
 
 def _text(value: object) -> str:
@@ -27,16 +34,27 @@ def _text(value: object) -> str:
         case datetime() if value.tzinfo is not None:
             return value.isoformat()
         case list() | tuple():
-            return array(value)
+            return array(value).decode()
         case _:
             raise TypeError(f"no literal for {type(value).__name__} (an instant needs a zone)")
 
 
-def array(values: Sequence[object]) -> str:
+#: What JSON and an array literal write alike: quoted or bare, with `null` for NULL.
+_ALIKE: Final = frozenset({UUID, int, bool, NoneType})
+_TEXTS: Final = frozenset({str, NoneType})
+
+
+def array(values: Sequence[object]) -> bytes:
     """`{a,"b c",NULL}`: strings are quoted, and their quotes and backslashes escaped."""
-    if set(map(type, values)) <= {UUID, int}:  # nothing in them to escape
-        return "{" + ",".join(map(str, values)) + "}"
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    types = set(map(type, values))
+    if types <= _ALIKE or (types <= _TEXTS and _is_printable(values)):
+        return b"{" + orjson.dumps(values)[1:-1] + b"}"
+    return ("{" + ",".join([_element(value) for value in values]) + "}").encode()
+
+
+def _is_printable(texts: Sequence[object]) -> bool:
+    """No control characters, the only ones that JSON escapes in another way than an array literal."""
+    return "".join([text for text in texts if isinstance(text, str)]).isprintable()
 
 
 def _element(value: object) -> str:

@@ -64,6 +64,12 @@ def test_each_statement_has_its_rows_in_order_and_values_of_their_type(raw: Any)
     [
         ("text", 'back\\slash, "quote", {brace}, comma, NULL, \u00e9, \U0001f600'),
         ("text[]", ["", "NULL", None, 'a"b', "a\\b", "{a,b}", " spaced ", "line\nbreak"]),
+        (
+            "text[]",
+            ["printable", 'only "quotes" and \\backslashes\\', "{}, NULL", "null", None, ""],
+        ),
+        ("text[]", ["\t", "\x7f", "\u00a0 \u2028 \u202e", "a\\nb"]),
+        ("int[][]", [[1, 2], [3, 4]]),
         ("text[]", []),
         ("uuid[]", [uuid.uuid4(), None, uuid.uuid4()]),
         ("int[]", [1, None, -3]),
