@@ -8,6 +8,19 @@ from django.http import HttpRequest
 from console.pages import shell_of
 from console.preferences import read_preferences
 
+#: The entry of the rail that a page belongs to, by how its route's name begins.
+_SECTIONS: Final = {
+    "overview": "overview",
+    "run": "run",
+    "task": "task",
+    "queue": "queue",
+    "credential": "credential",
+    "people": "person",
+    "person": "person",
+    "menu": "menu",
+    "shortcuts": "shortcuts",
+    "profile": "profile",
+}
 _NEXT_THEME: Final = {"system": "dark", "dark": "light", "light": "system"}
 
 
@@ -26,12 +39,8 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 
 def _section(request: HttpRequest) -> str:
-    """Which entry of the rail a page belongs to."""
     name = (request.resolver_match.url_name or "") if request.resolver_match else ""
-    return next(
-        (each for each in ("overview", "run", "task", "queue", "profile") if name.startswith(each)),
-        "",
-    )
+    return next((section for begins, section in _SECTIONS.items() if name.startswith(begins)), "")
 
 
 def _is_console(request: HttpRequest) -> bool:

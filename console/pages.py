@@ -18,8 +18,10 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from console.people import permit
+from console.people import Permit, actor_of, permit
+from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_shell import Shell, read_shell
+from coordinator.services.refused_callers import record_forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,16 @@ def refuse(request: HttpRequest, status: int, context: Mapping[str, Any]) -> Htt
     )
 
 
+def forbid(request: HttpRequest, allowed: Permit, operation: str) -> HttpResponse:
+    """403 with the reason. Who tried to change what they may not is on record, counted (contract 3)."""
+    if request.method == "POST":
+        refusal = Refusal(Outcome.FORBIDDEN, "The person has no permission for it.")
+        record_forbidden(
+            refusal=refusal, operation=operation, target=request.path, actor=actor_of(request)
+        )
+    return refuse(request, 403, {"why": allowed.why})
+
+
 def _refusal(request: HttpRequest, needs: str, methods: tuple[str, ...]) -> HttpResponse | None:
     if request.method not in methods:
         return HttpResponseNotAllowed(methods)
@@ -106,7 +118,10 @@ def _refusal(request: HttpRequest, needs: str, methods: tuple[str, ...]) -> Http
         response["Location"] = f"{reverse('console:sign-in')}?{query}"
         return response
     allowed = permit(request, needs)
-    return None if allowed else refuse(request, 403, {"why": allowed.why})
+    if allowed:
+        return None
+    name = request.resolver_match.url_name if request.resolver_match else ""
+    return forbid(request, allowed, name or needs)
 
 
 def _poll_url(request: HttpRequest, poll: Mapping[str, str] | None) -> str:

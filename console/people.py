@@ -15,12 +15,14 @@ _WHO_CAN: Final = {
     "view_payload": gettext_lazy("approvers, operators and admins"),
     "cancel": gettext_lazy("operators and admins"),
     "operate_incidents": gettext_lazy("operators and admins"),
+    "administer": gettext_lazy("admins"),
 }
 _WHAT: Final = {
     "view": gettext_lazy("see queues, runs, tasks, attempts and events"),
     "view_payload": gettext_lazy("see inputs, results and payloads"),
     "cancel": gettext_lazy("cancel, revise and reopen tasks"),
     "operate_incidents": gettext_lazy("stop and open intake"),
+    "administer": gettext_lazy("manage queues, pools, downstreams, credentials and people"),
 }
 
 

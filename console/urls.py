@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from console.views import accounts, decisions, finding, overview, payloads, queues, runs, tasks
+from console.views import (
+    accounts,
+    credentials,
+    decisions,
+    finding,
+    overview,
+    payloads,
+    persons,
+    queues,
+    runs,
+    tasks,
+)
 
 app_name = "console"
 urlpatterns = [
@@ -25,6 +36,21 @@ urlpatterns = [
     path("queues", queues.queue_list, name="queues"),
     path("queues/<path:name>/intake", decisions.intake, name="queue-intake"),
     path("queues/<path:name>", queues.queue, name="queue"),
+    path("credentials", credentials.credential_list, name="credentials"),
+    path("credentials/new", credentials.create, name="credential-new"),
+    path("credentials/<uuid:credential_id>", credentials.credential, name="credential"),
+    path("credentials/<uuid:credential_id>/revoke", credentials.revoke, name="credential-revoke"),
+    path("credentials/<uuid:credential_id>/rotate", credentials.rotate, name="credential-rotate"),
+    path("people", persons.people, name="people"),
+    path("people/<int:user_id>", persons.person, name="person"),
+    path("people/<int:user_id>/role", persons.role, name="person-role"),
+    path("people/<int:user_id>/tokens/new", persons.token_new, name="person-token-new"),
+    path(
+        "people/<int:user_id>/tokens/<int:token_id>/revoke",
+        persons.token_revoke,
+        name="person-token-revoke",
+    ),
+    path("more", accounts.menu, name="menu"),
     path("profile", accounts.profile, name="profile"),
     path("profile/theme", accounts.theme, name="theme"),
     path("shortcuts", accounts.shortcuts, name="shortcuts"),

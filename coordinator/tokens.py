@@ -35,6 +35,11 @@ class Token:
         return f"tnr_{self.kind}_{self.prefix}_{self.secret}"
 
     @property
+    def last4(self) -> str:
+        """Shown beside the prefix, so that a person can tell which token they hold."""
+        return self.secret[-4:]
+
+    @property
     def sha256(self) -> bytes:
         return hashlib.sha256(self.text.encode()).digest()
 

@@ -97,6 +97,12 @@ def shortcuts(request: HttpRequest) -> HttpResponse:
     return show(request, "console/shortcuts.html", {})
 
 
+@page()
+def menu(request: HttpRequest) -> HttpResponse:
+    """What the rail has beside the four pages of the narrow bar."""
+    return show(request, "console/menu.html", {})
+
+
 def _safe_target(request: HttpRequest) -> str:
     """Where to go afterwards: a page of this host, whatever the address says."""
     target = request.POST.get("next") or request.GET.get("next") or ""

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
 from console.forms import IntakeDecision, Revision, RunDecision, TaskDecision, new_action_key
-from console.pages import page, refuse, show
+from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
 from console.visible import pretty_json, visible_in_attribute
 from coordinator import digests
@@ -91,7 +91,7 @@ def cancel_run(request: HttpRequest, run_id: UUID) -> HttpResponse:
         "form": form,
     }
     if request.method == "POST" and not allowed:
-        return refuse(request, 403, {"why": allowed.why})
+        return forbid(request, allowed, "cancel_run")
     if request.method != "POST" or not form.is_valid():
         return _ask(request, "console/decide_run.html", context)
     answer = cancels.cancel_run(
@@ -113,7 +113,7 @@ def intake(request: HttpRequest, name: str) -> HttpResponse:
     wanted = Intake.STOPPED if queue.intake == Intake.OPEN else Intake.OPEN
     context = {"queue": queue, "wanted": wanted, "allowed": allowed, "form": form}
     if request.method == "POST" and not allowed:
-        return refuse(request, 403, {"why": allowed.why})
+        return forbid(request, allowed, "set_intake")
     if request.method != "POST" or not form.is_valid():
         return _ask(request, "console/decide_intake.html", context)
     if form.cleaned_data["shown_intake"] != queue.intake:
@@ -150,7 +150,7 @@ def _decide(
     if allowed and verb == "revise":
         allowed = permit(request, "view_payload")
     if request.method == "POST" and not allowed:
-        return refuse(request, 403, {"why": allowed.why})
+        return forbid(request, allowed, f"{verb}_task")
     form = form_class(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return _ask(request, "console/decide_task.html", _task_context(task, verb, allowed, form))

@@ -8,7 +8,7 @@ from rest_framework.authentication import CSRFCheck
 
 from coordinator.actors import ActorKind, Operator, Worker
 from coordinator.selectors.credentials import find_operator, find_worker
-from coordinator.services.credentials import note_use
+from coordinator.services.credentials import note_operator_use, note_worker_use
 from coordinator.tokens import Token, TokenKind, read_token
 
 from .problems import Fault, Problem
@@ -67,7 +67,12 @@ def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Oper
         if worker is None:
             return None
         if worker.stale_use:
-            note_use(kind=TokenKind.WORKER, id_=worker.id)
+            note_worker_use(
+                id_=worker.id,
+                address=address,
+                route=_route(request),
+                contract=request.META.get("HTTP_X_CLAIM_CONTRACT", ""),
+            )
         return Worker(
             ActorKind.WORKER,
             worker.name,
@@ -83,7 +88,7 @@ def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Oper
     if person is None:
         return None
     if person.stale_use:
-        note_use(kind=TokenKind.OPERATOR, id_=person.token_id)
+        note_operator_use(id_=person.token_id, address=address, route=_route(request))
     return Operator(
         ActorKind.OPERATOR,
         person.name,
@@ -92,6 +97,12 @@ def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Oper
         address,
         permissions=frozenset(person.permissions),
     )
+
+
+def _route(request: HttpRequest) -> str:
+    """The method and the pattern of the address: which ids were asked for is nobody's business here."""
+    match = request.resolver_match
+    return f"{request.method} /{match.route if match else ''}"
 
 
 def _by_session(request: HttpRequest) -> Operator:

@@ -38,11 +38,15 @@ class Credential(models.Model):
     queues = ArrayField(models.TextField())
     scopes = ArrayField(models.TextField())
     prefix = models.TextField(unique=True)
+    last4 = models.TextField(db_default="")  # to tell tokens apart; 240 random bits stay unknown
     token_sha256 = models.BinaryField(max_length=32)
     created_by = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+    last_used_from = models.TextField(db_default="")  # address
+    last_used_route = models.TextField(db_default="")
+    last_contract = models.TextField(db_default="")  # its X-Claim-Contract header
     revoked_at = models.DateTimeField(null=True)
     revoked_by = models.TextField(null=True)
 
@@ -59,11 +63,15 @@ class OperatorToken(models.Model):
     )
     name = models.TextField(default="")
     prefix = models.TextField(unique=True)
+    last4 = models.TextField(db_default="")
     token_sha256 = models.BinaryField(max_length=32)
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+    last_used_from = models.TextField(db_default="")
+    last_used_route = models.TextField(db_default="")
     revoked_at = models.DateTimeField(null=True)
+    revoked_by = models.TextField(null=True)
 
     def __str__(self) -> str:
         return f"{self.user}: {self.name}"

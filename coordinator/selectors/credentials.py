@@ -44,10 +44,14 @@ class CredentialRecord:
     queues: list[str]
     scopes: list[str]
     prefix: str
+    last4: str
     created_by: str
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    last_used_from: str
+    last_used_route: str
+    last_contract: str
     revoked_at: datetime | None
     revoked_by: str | None
 
@@ -112,6 +116,11 @@ def all_credentials() -> QuerySet[Credential]:
     return Credential.objects.all()
 
 
+def find_credential(credential_id: UUID) -> CredentialRecord | None:
+    credential = Credential.objects.filter(credential_id=credential_id).first()
+    return credential_record(credential) if credential else None
+
+
 def credential_record(credential: Credential) -> CredentialRecord:
     return CredentialRecord(
         credential_id=credential.credential_id,
@@ -120,10 +129,14 @@ def credential_record(credential: Credential) -> CredentialRecord:
         queues=list(credential.queues),
         scopes=list(credential.scopes),
         prefix=credential.prefix,
+        last4=credential.last4,
         created_by=credential.created_by,
         created_at=credential.created_at,
         expires_at=credential.expires_at,
         last_used_at=credential.last_used_at,
+        last_used_from=credential.last_used_from,
+        last_used_route=credential.last_used_route,
+        last_contract=credential.last_contract,
         revoked_at=credential.revoked_at,
         revoked_by=credential.revoked_by,
     )

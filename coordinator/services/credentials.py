@@ -1,4 +1,4 @@
-"""Credentials of workers and personal tokens of people: made, revoked, noted as used (contract 15)."""
+"""Credentials of workers: made, rotated, revoked; and when tokens were last used (contract 15)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ from coordinator.tokens import TokenKind, derived_secret, new_token, read_token
 SCOPES: Final = ("work", "submit", "shadow", "gate")
 MAX_NAME: Final = 200
 MAX_QUEUES: Final = 100
+MAX_ROUTE_CHARS: Final = 200
+MAX_CONTRACT_CHARS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,12 @@ def issue_credential(
         queues=list(dict.fromkeys(queues)),
         scopes=[scope for scope in SCOPES if scope in scopes],
         prefix=token.prefix,
+        last4=token.last4,
         token_sha256=token.sha256,
         created_by=actor.label,
         expires_at=expires_at,
     )
-    credential.refresh_from_db(fields=["created_at"])
+    credential.refresh_from_db()
     (at,) = run_round(CLOCK)
     told = {
         "credential_id": credential.credential_id,
@@ -127,8 +130,13 @@ def create_credential(
 
 
 @in_transaction
-def revoke_credential(*, credential_id: UUID, actor: Actor) -> Revoked | Refusal:
-    """Revoke a worker's credential at once; its row stays, because attempts point at it. A repeat changes nothing."""
+def revoke_credential(
+    *, credential_id: UUID, actor: Actor, reason: str | None = None
+) -> Revoked | Refusal:
+    """Revoke a worker's credential at once; its row stays, because attempts point at it. A repeat changes nothing.
+
+    What it holds can't be renewed any more: the leases run out, and others take the work over.
+    """
     run_round(name_point("administer"))
     credential = Credential.objects.select_for_update().filter(credential_id=credential_id).first()
     if credential is None:
@@ -141,15 +149,21 @@ def revoke_credential(*, credential_id: UUID, actor: Actor) -> Revoked | Refusal
     )
     assert changed == 1, "the row is locked"
     told = {"credential_id": credential_id, "name": credential.name}
+    if reason:
+        told["reason"] = reason
     run_round(record([Fact(EventKind.CREDENTIAL_REVOKED, data=told)], actor=actor, at=at))
     return Revoked("REVOKED", credential_id, at)
 
 
 def create_operator_token(*, user: User | AbstractBaseUser, name: str) -> tuple[OperatorToken, str]:
-    """A person's token for automation. It can do what the person can, no more. The text is shown once."""
+    """A person's token, for whoever holds the database already (the command line). The text is shown once."""
     token = new_token(TokenKind.OPERATOR)
     row = OperatorToken.objects.create(
-        user_id=user.pk, name=name, prefix=token.prefix, token_sha256=token.sha256
+        user_id=user.pk,
+        name=name,
+        prefix=token.prefix,
+        last4=token.last4,
+        token_sha256=token.sha256,
     )
     return row, token.text
 
@@ -174,10 +188,21 @@ def worker_of(found: FoundWorker) -> Worker:
     )
 
 
-def note_use(*, kind: TokenKind, id_: int) -> None:
-    """Stamp `last_used_at`. Nothing depends on it, so a rival that stamps at the same time is no harm."""
-    model = Credential if kind is TokenKind.WORKER else OperatorToken
-    model.objects.filter(id=id_).update(last_used_at=Now())
+def note_worker_use(*, id_: int, address: str, route: str, contract: str) -> None:
+    """Stamp the last use. Nothing depends on it, so a rival that stamps at the same time is no harm."""
+    Credential.objects.filter(id=id_).update(
+        last_used_at=Now(),
+        last_used_from=address,
+        last_used_route=route[:MAX_ROUTE_CHARS],
+        last_contract=contract[:MAX_CONTRACT_CHARS],
+    )
+
+
+def note_operator_use(*, id_: int, address: str, route: str) -> None:
+    """As `note_worker_use`, for a personal token."""
+    OperatorToken.objects.filter(id=id_).update(
+        last_used_at=Now(), last_used_from=address, last_used_route=route[:MAX_ROUTE_CHARS]
+    )
 
 
 def _issued_before(credential_id: UUID, request: RequestKey) -> Issued:

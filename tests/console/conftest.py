@@ -107,6 +107,11 @@ def operator(transactional_db: None) -> Any:
 
 
 @pytest.fixture
+def admin(transactional_db: None) -> Any:
+    return person("ada", "admin")
+
+
+@pytest.fixture
 def viewer(transactional_db: None) -> Any:
     return person("viktor", "viewer")
 

@@ -16,8 +16,10 @@ from django.db import connection, transaction
 
 from coordinator.actors import Worker
 from coordinator.clock import read_clock
+from coordinator.models import Credential
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services import cancels, endings, epochs, leases
+from coordinator.services.credentials import create_operator_token, note_worker_use
 from coordinator.services.grants import Claim
 from coordinator.services.roles import ensure_roles
 from coordinator.services.runs import Submitted
@@ -53,6 +55,8 @@ class Scene:
     cancelled: UUID
     bumped: UUID  # held across an epoch bump
     worker: Worker
+    credential: UUID  # the fleet's
+    approver: int  # a person with a personal token, by their key
 
 
 def person(name: str, role: str) -> User:
@@ -224,8 +228,35 @@ def compose() -> Scene:
     )
     _spread_events()
     return Scene(
-        review, tasks[FILES[0]], tasks[FILES[7]], tasks[FILES[1]], earlier, held_at_bump, fleet
+        review,
+        tasks[FILES[0]],
+        tasks[FILES[7]],
+        tasks[FILES[1]],
+        earlier,
+        held_at_bump,
+        fleet,
+        _used_credential(fleet),
+        _approver(),
     )
+
+
+def _used_credential(fleet: Worker) -> UUID:
+    """The fleet's credential, as its workers' calls have marked it; it ends in ten days."""
+    note_worker_use(
+        id_=fleet.id,
+        address="10.20.0.17",
+        route="POST /api/v1/queues/<path:name>/claims",
+        contract="claim.v1",
+    )
+    rows = Credential.objects.filter(pk=fleet.id)
+    rows.update(last4="9f3c", expires_at=read_clock() + timedelta(days=10))
+    return rows.get().credential_id
+
+
+def _approver() -> int:
+    user = person("anna-lena", "approver")
+    create_operator_token(user=user, name="calendar")
+    return int(user.pk)
 
 
 def _earlier_runs(fleet: Worker) -> UUID:

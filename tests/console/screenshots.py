@@ -60,7 +60,7 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
         from tests.console.conftest import session_cookie
         from tests.console.scene import compose, person
 
-        scene, user = compose(), person("olga", "operator")
+        scene, user = compose(), person("ada", "admin")
         cookie = session_cookie(user, url)
         wanted.folder.mkdir(parents=True, exist_ok=True)
         pages = {name: path for name, path in _pages(scene).items() if name.startswith(wanted.only)}
@@ -111,6 +111,15 @@ def _pages(scene: Any) -> dict[str, str]:
         "queues": "/queues",
         "queue": "/queues/nightly",
         "queue-intake": "/queues/review/intake",
+        "credentials": "/credentials",
+        "credential": f"/credentials/{scene.credential}",
+        "credential-new": "/credentials/new",
+        "credential-revoke": f"/credentials/{scene.credential}/revoke",
+        "credential-rotate": f"/credentials/{scene.credential}/rotate",
+        "people": "/people",
+        "person": f"/people/{scene.approver}",
+        "person-role": f"/people/{scene.approver}/role",
+        "menu": "/more",
         "profile": "/profile",
         "shortcuts": "/shortcuts",
         "not-found": "/tasks/00000000-0000-0000-0000-000000000000",

@@ -11,8 +11,8 @@ from tests.console.scene import Scene
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
 
-def test_no_single_key_sends_anything_but_a_get(opened: Open, scene: Scene, operator: Any) -> None:
-    page = opened(user=operator).page
+def test_no_single_key_sends_anything_but_a_get(opened: Open, scene: Scene, admin: Any) -> None:
+    page = opened(user=admin).page
     methods: list[str] = []
     page.on("request", lambda request: methods.append(request.method))
     for address in (
@@ -21,6 +21,9 @@ def test_no_single_key_sends_anything_but_a_get(opened: Open, scene: Scene, oper
         f"/tasks/{scene.held}",
         f"/tasks/{scene.held}/cancel",
         "/queues/review/intake",
+        "/credentials",
+        f"/credentials/{scene.credential}/revoke",
+        f"/people/{scene.approver}/role",
     ):
         page.goto(address)
         for key in string.printable.strip():

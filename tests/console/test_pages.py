@@ -38,8 +38,25 @@ def addresses(scene: Scene) -> list[str]:
         "/queues",
         "/queues/review",
         "/queues/review/intake",
+        "/people",
+        f"/people/{scene.approver}",
+        f"/people/{scene.approver}/role",
+        "/more",
         "/profile",
         "/shortcuts",
+    ]
+
+
+def administered(scene: Scene) -> list[str]:
+    """Pages that only administrators see."""
+    credential = f"/credentials/{scene.credential}"
+    return [
+        "/credentials",
+        "/credentials?revoked=1",
+        "/credentials/new",
+        credential,
+        f"{credential}/revoke",
+        f"{credential}/rotate",
     ]
 
 
@@ -48,15 +65,28 @@ def test_every_page_answers(signed_in: Client, scene: Scene) -> None:
     assert set(answers.values()) == {200}, answers
 
 
-@pytest.mark.parametrize("address", ["/tasks", "/runs", "/tasks?queue=review", "/queues"])
-def test_a_list_page_takes_at_most_eight_queries(
-    signed_in: Client, scene: Scene, address: str
+def test_an_administrators_pages_answer_them_alone(
+    client: Client, scene: Scene, admin: Any, operator: Any
 ) -> None:
-    signed_in.get(address)
+    for user, status in ((admin, 200), (operator, 403)):
+        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+        answers = {address: client.get(address).status_code for address in administered(scene)}
+        assert set(answers.values()) == {status}, answers
+
+
+LISTS = ["/tasks", "/runs", "/tasks?queue=review", "/queues", "/credentials", "/people"]
+
+
+@pytest.mark.parametrize("address", LISTS)
+def test_a_list_page_takes_at_most_eight_queries(
+    client: Client, scene: Scene, admin: Any, address: str
+) -> None:
+    client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
+    client.get(address)
     with CaptureQueriesContext(
         connection,
     ) as captured:
-        answer = signed_in.get(address)
+        answer = client.get(address)
     assert answer.status_code == 200
     assert len(captured) <= 8, [query["sql"][:120] for query in captured.captured_queries]
 

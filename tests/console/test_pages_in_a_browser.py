@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 
 from tests.console.conftest import Open, Watched
 from tests.console.scene import Scene
-from tests.console.test_pages import addresses
+from tests.console.test_pages import addresses, administered
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
@@ -51,6 +51,12 @@ def test_every_page_is_in_order_for_an_operator(opened: Open, scene: Scene, oper
     assert not faults, "\n".join(faults)
 
 
+def test_an_administrators_pages_are_in_order(opened: Open, scene: Scene, admin: Any) -> None:
+    window = opened(user=admin)
+    faults = [fault for address in administered(scene) for fault in look(window, address)]
+    assert not faults, "\n".join(faults)
+
+
 def test_pages_with_locked_controls_are_in_order_for_a_viewer(
     opened: Open, scene: Scene, viewer: Any
 ) -> None:
@@ -62,6 +68,9 @@ def test_pages_with_locked_controls_are_in_order_for_a_viewer(
         f"{task}/input",
         f"/tasks/{scene.fenced}/candidates",
         "/queues/review/intake",
+        f"/people/{scene.approver}",
+        f"/people/{scene.approver}/role",
+        "/credentials",
     ]
     faults = [fault for address in pages for fault in look(window, address)]
     assert not faults, "\n".join(faults)

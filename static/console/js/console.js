@@ -3,3 +3,4 @@ import "./clock.js";
 import "./live.js";
 import "./keys.js";
 import "./copy.js";
+import "./once.js";

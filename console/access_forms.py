@@ -1,0 +1,72 @@
+"""Forms of credentials, personal tokens and roles."""
+
+from typing import Any, Final
+
+from django import forms
+from django.utils.translation import gettext_lazy
+
+from console.accesses import ROLES, SCOPES
+from console.forms import Reason
+from coordinator.outcomes import Refusal
+from coordinator.services.credentials import MAX_NAME
+from coordinator.services.rotations import MAX_OVERLAP_HOURS
+
+#: Days until a new token ends; 0 stands for never.
+LIFETIMES: Final = (30, 90, 180, 365, 0)
+DEFAULT_LIFETIME: Final = 90
+OVERLAPS: Final = (1, 4, 24, 72, MAX_OVERLAP_HOURS)
+DEFAULT_OVERLAP: Final = 24
+
+
+class Keyed(forms.Form):
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+
+
+class Lifetime(forms.Form):
+    lifetime = forms.TypedChoiceField(coerce=int, choices=[(days, days) for days in LIFETIMES])
+
+
+class NewCredential(Lifetime, Keyed):
+    name = forms.CharField(
+        max_length=MAX_NAME,
+        error_messages={"required": gettext_lazy("Give it a name that says whose it is.")},
+    )
+    pool = forms.CharField(max_length=200)
+    queues = forms.MultipleChoiceField(
+        error_messages={"required": gettext_lazy("Choose at least one queue.")}
+    )
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in SCOPES],
+        error_messages={"required": gettext_lazy("Choose at least one scope.")},
+    )
+
+    def __init__(self, *args: Any, queue_names: tuple[str, ...], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["queues"].choices = [(name, name) for name in queue_names]  # type: ignore[attr-defined]
+
+
+class Rotation(Reason, Lifetime, Keyed):
+    overlap_hours = forms.TypedChoiceField(
+        coerce=int, choices=[(hours, hours) for hours in OVERLAPS]
+    )
+
+
+class NewPersonalToken(Lifetime, Keyed):
+    name = forms.CharField(
+        max_length=MAX_NAME,
+        error_messages={"required": gettext_lazy("Give it a name that says what uses it.")},
+    )
+
+
+class RoleDecision(Reason):
+    role = forms.ChoiceField(choices=[(role, role) for role in (*ROLES, "")], required=False)
+    shown_roles = forms.CharField(required=False, max_length=200)
+
+
+def take_faults(form: forms.Form, refusal: Refusal) -> None:
+    """Put the faults that a service found beside the fields that they are about."""
+    for error in refusal.errors:
+        name = error.pointer.strip("/").split("/")[0]
+        form.add_error(name if name in form.fields else None, error.detail)
+    if not refusal.errors:
+        form.add_error(None, refusal.detail)
