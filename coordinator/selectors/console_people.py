@@ -1,6 +1,6 @@
 """People as the console lists them: roles, last sign-in, and their personal tokens (console design, 7)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -70,5 +70,5 @@ def _people() -> QuerySet[User, Any]:
 
 
 def _person(row: tuple[Any, ...]) -> Person:
-    *facts, roles, tokens = row
-    return Person(*facts, tuple(sorted(roles)), tokens)
+    found = Person(*row)
+    return replace(found, roles=tuple(sorted(found.roles)))
