@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 from console.filters import query_string
 from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
 from coordinator.selectors.console_shell import Shell
+from coordinator.selectors.coverage import Coverage
 from coordinator.states import Intake, TaskState
 
 #: Claimable work that nobody has asked for, for longer than this, is worth a look.
@@ -31,9 +32,12 @@ class Need:
     since: datetime | None = None
 
 
-def find_needs(queues: Sequence[QueueNow], refusals: Refusals, shell: Shell) -> list[Need]:
+def find_needs(
+    queues: Sequence[QueueNow], refusals: Refusals, shell: Shell, coverage: Coverage
+) -> list[Need]:
     return [
         *_ahead(refusals),
+        *_uncovered(coverage),
         *_break_glass(shell),
         *_waiting_for_people(queues),
         *_failed(queues),
@@ -58,6 +62,23 @@ def _ahead(refusals: Refusals) -> Iterator[Need]:
             else reverse("console:queues"),
             len(refusals.ahead),
             newest.at,
+        )
+
+
+def _uncovered(coverage: Coverage) -> Iterator[Need]:
+    missing = sum(point.counted - point.guarded for point in coverage.points)
+    if missing:
+        names = [point.point for point in coverage.points if point.guarded < point.counted]
+        yield Need(
+            "failed",
+            "shield-x",
+            _("Writes that did not pass the guard: coverage is %(percent)s %%")
+            % {"percent": f"{coverage.percent:.2f}"},
+            _("At %(points)s. Promotion is blocked until an hour without any has passed.")
+            % {"points": ", ".join(names)},
+            reverse("console:overview"),
+            missing,
+            coverage.uncovered[-1].at if coverage.uncovered else None,
         )
 
 

@@ -100,7 +100,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class IsCurrent:
-    """The caller holds the task: what it asks for may be written."""
+    """The caller holds the task: what it asks for may be written.
+
+    Made by the functions of this module alone. The writing round shows it to the database,
+    which counts what is written without one (contract 14, passes.py).
+    """
+
+    task_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,6 @@ class IsRepeat:
     answer: dict[str, Any]
 
 
-CURRENT: Final = IsCurrent()
 _FINISHED: Final = frozenset({TaskState.COMMITTED, TaskState.CANCELLED, TaskState.SUPERSEDED})
 
 Verdict: TypeAlias = IsCurrent | IsRepeat | Refusal
@@ -150,11 +155,9 @@ def judge(call: Call, *, task: TaskRow, attempt: AttemptRow, epoch: int) -> Verd
             Outcome.ALREADY_COMMITTED,
             "This attempt has committed another result or other memory.",
         )
-    if fence.scheduler_epoch != epoch:
-        ahead = fence.scheduler_epoch > epoch
-        return _fenced(
-            task, epoch, Reason.AHEAD if ahead else Reason.STALE_EPOCH, "scheduler epoch"
-        )
+    mismatch = judge_epoch(fence.scheduler_epoch, epoch=epoch)
+    if mismatch is not None:
+        return _fenced(task, epoch, mismatch, "scheduler epoch")
     if fence.claim_generation > task.claim_generation:
         return _fenced(task, epoch, Reason.AHEAD, "claim generation")
     if (
@@ -163,7 +166,33 @@ def judge(call: Call, *, task: TaskRow, attempt: AttemptRow, epoch: int) -> Verd
         or task.state != TaskState.CLAIMED
     ):
         return _fenced(task, epoch, Reason.STALE_GENERATION, "claim")
-    return CURRENT
+    return IsCurrent(task.task_id)
+
+
+def judge_epoch(told: int, *, epoch: int) -> Reason | None:
+    """Why a caller of this epoch is refused; None where it is the queue's, read under its gate."""
+    if told == epoch:
+        return None
+    return Reason.AHEAD if told > epoch else Reason.STALE_EPOCH
+
+
+def judge_grant(
+    task: TaskRow, *, scheduler_epoch: int, epoch: int, clock: datetime
+) -> IsCurrent | None:
+    """A claim's guard: its epoch is the queue's and nobody holds the task (contract 3, 7).
+
+    The row was locked by this very claim. That a grant takes the next generation is refused
+    otherwise by the database (trigger `task_grant_takes_generation`). None: hands off.
+    """
+    lapsed = (
+        task.state == TaskState.CLAIMED
+        and task.lease_expires_at is not None
+        and task.lease_expires_at <= clock
+    )
+    free = task.state == TaskState.READY or lapsed
+    if judge_epoch(scheduler_epoch, epoch=epoch) is not None or not free:
+        return None
+    return IsCurrent(task.task_id)
 
 
 def current_counters(task: TaskRow, epoch: int) -> Current:

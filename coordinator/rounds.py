@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from coordinator import pipeline
+from coordinator.fence import Point
 from coordinator.pipeline import Statement
 
 __all__ = ["LockStatement", "Statement", "close_with_round", "name_point", "run_round", "sent"]
@@ -54,18 +55,26 @@ def close_with_round(
 def name_point(point: str, *, by_id: bool = False) -> Statement:
     """First in each writing transaction: the database refuses protected writes that name no point (contract 16).
 
+    What is no acceptance point (a person's or the system's act: cancel, bump, sweep …) says
+    so, and its writes are counted apart: no guard passes them (contract 14).
+
     `by_id` says that each statement of the transaction finds its rows by id or by an index that
     its text alone names. Its plan is then kept for good instead of being made anew for each
     array that is passed, which took a third of a claim's and a commit's time in PostgreSQL.
     """
-    return Statement(_POINT_BY_ID if by_id else _POINT, (point,))
+    is_act = point not in _ACCEPTANCE_POINTS
+    return Statement(_NAMING[is_act, by_id], (point,))
 
 
-_POINT: Final = "SELECT set_config('tenure.point', %s, true)"
-_POINT_BY_ID: Final = (
-    "SELECT set_config('tenure.point', %s, true),"
-    " set_config('plan_cache_mode', 'force_generic_plan', true)"
-)
+_ACCEPTANCE_POINTS: Final = frozenset(Point)
+_NAME: Final = "SELECT set_config('tenure.point', %s, true)"
+_AS_ACT: Final = ", set_config('tenure.act', 'yes', true)"
+_BY_ID: Final = ", set_config('plan_cache_mode', 'force_generic_plan', true)"
+_NAMING: Final = {
+    (is_act, by_id): _NAME + _AS_ACT * is_act + _BY_ID * by_id
+    for is_act in (False, True)
+    for by_id in (False, True)
+}
 
 
 class LockStatement:

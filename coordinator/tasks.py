@@ -3,7 +3,15 @@
 from celery import shared_task
 
 from coordinator.actors import system
-from coordinator.services import approvals, deadlines, hints, leases, look_ups, settlements
+from coordinator.services import (
+    approvals,
+    coverage,
+    deadlines,
+    hints,
+    leases,
+    look_ups,
+    settlements,
+)
 from coordinator.site.adapters import registered_adapters
 
 
@@ -38,3 +46,9 @@ def expire_approvals() -> int:
 def look_up_effects() -> int:
     """Ask the registered downstreams about UNKNOWN effects that nobody holds (contract 8.4)."""
     return look_ups.look_up_effects(adapters=registered_adapters(), actor=system("look-ups"))
+
+
+@shared_task(name="coordinator.tasks.roll_up_coverage", ignore_result=True)
+def roll_up_coverage() -> int:
+    """Move the log of counted writes into its totals, and raise an alarm where one is missing (contract 14)."""
+    return coverage.roll_up_coverage(actor=system("coverage")).statements

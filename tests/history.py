@@ -159,6 +159,11 @@ RULES: dict[str, str] = {
                 WHERE d.approval_id = a.approval_id AND d.decision = 'APPROVED'
                   AND d.payload_digest_seen = a.payload_digest)
     """,
+    "nothing was written at an acceptance point that the guard had not passed": """
+        SELECT at, point, written_to, counted, guarded, kept, session FROM coordinator_countedwrite
+        WHERE guarded < counted AND point IN ('claim', 'renew', 'stage', 'prepare', 'accept', 'redeem', 'report',
+                                              'reconcile', 'commit', 'fail', 'release')
+    """,
 }
 
 

@@ -3,6 +3,7 @@
 from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
+from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .effect import Dispatch, EffectSlot, Evidence, LookUp
 from .event import Event, StoredAnswer
 from .queue import Downstream, Pool, Queue
@@ -18,6 +19,7 @@ __all__ = [
     "Blob",
     "BreakGlass",
     "CanonicalCommit",
+    "CoverageHour",
     "Credential",
     "Decision",
     "Dependency",
@@ -32,9 +34,11 @@ __all__ = [
     "OperatorToken",
     "Pool",
     "Queue",
+    "RefusedWrites",
     "Run",
     "SerialScope",
     "StagedResult",
     "StoredAnswer",
     "Task",
+    "UncoveredWrite",
 ]

@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 
 from coordinator.actors import Worker
 from coordinator.clock import CLOCK, clock_of
-from coordinator.fence import Point, TaskRow
+from coordinator.fence import IsCurrent, Point, TaskRow, judge_epoch, judge_grant
 from coordinator.gates import queue_gate, queue_gates_of_tasks
 from coordinator.models import Task
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
@@ -236,12 +236,12 @@ def _gate_refusal(row: QueueRow, demand: Demand) -> Refusal | None:
             f"Pool `{row.active_pool}` asks for {row.min_contract}; send the X-Claim-Contract header.",
             evidence_recorded=True,
         )
-    if demand.scheduler_epoch != row.scheduler_epoch:
-        ahead = demand.scheduler_epoch > row.scheduler_epoch
+    mismatch = judge_epoch(demand.scheduler_epoch, epoch=row.scheduler_epoch)
+    if mismatch is not None:
         return Refusal(
             Outcome.FENCED,
             f"The queue's epoch is {row.scheduler_epoch}.",
-            reason=Reason.AHEAD if ahead else Reason.STALE_EPOCH,
+            reason=mismatch,
             evidence_recorded=True,
             current=Current(row.scheduler_epoch),
         )
@@ -289,8 +289,20 @@ def _of_queue(fact: Fact, row: QueueRow) -> Fact:
 
 def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datetime) -> Claimed:
     tasks, mates = free_scopes(tasks, clock)
+    passed = {
+        task.task_id: verdict
+        for task in (*tasks, *mates)
+        if (verdict := _judge(demand, row, task, clock)) is not None
+    }
     grants = Grants.of(
-        tasks, mates, row, clock, worker=demand.worker, owner=demand.owner, ttl=demand.ttl_seconds
+        [task for task in tasks if task.task_id in passed],
+        [mate for mate in mates if mate.task_id in passed],
+        row,
+        clock,
+        worker=demand.worker,
+        owner=demand.owner,
+        ttl=demand.ttl_seconds,
+        passed=list(passed.values()),
     )
     statements = grants.statements()
     if demand.request and grants.granted:
@@ -303,6 +315,12 @@ def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datet
     reading = grants.reading()
     rounds = close_with_round(*statements, *reading.statements)
     return Claimed(row.scheduler_epoch, reading.claims(rounds[len(statements) :]))
+
+
+def _judge(demand: Demand, row: QueueRow, task: TaskRow, clock: datetime) -> IsCurrent | None:
+    return judge_grant(
+        task, scheduler_epoch=demand.scheduler_epoch, epoch=row.scheduler_epoch, clock=clock
+    )
 
 
 def _replay(answer: str, row: QueueRow, clock: datetime) -> Claimed:

@@ -8,12 +8,13 @@ from uuid import UUID
 from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
-from coordinator.actors import Actor
+from coordinator.actors import Actor, Worker
 from coordinator.clock import CLOCK, clock_of
-from coordinator.fence import AttemptRow, Call, Fence, Point, TaskRow, Verdict, judge
+from coordinator.fence import AttemptRow, Call, Fence, IsCurrent, Point, TaskRow, Verdict, judge
 from coordinator.gates import queue_gate_of_effect
 from coordinator.models import Task
 from coordinator.outcomes import Refusal
+from coordinator.passes import present
 from coordinator.rounds import LockStatement, Statement, name_point, run_round
 
 from . import locking
@@ -55,6 +56,7 @@ class EffectHearing:
     clock: datetime
     extra: list[list[tuple[Any, ...]]]
     facts: list[Fact] = field(default_factory=list)
+    passed: list[IsCurrent] = field(default_factory=list)
 
     def judge(self, fence: Fence, *, credential_id: int) -> Verdict | None:
         """The one guard, on a call about this effect; None where the fence names another task or attempt."""
@@ -66,7 +68,10 @@ class EffectHearing:
         ):
             return None
         call = Call(self.point, fence, credential_id)
-        return judge(call, task=self.task, attempt=attempt, epoch=self.queue.scheduler_epoch)
+        verdict = judge(call, task=self.task, attempt=attempt, epoch=self.queue.scheduler_epoch)
+        if isinstance(verdict, IsCurrent):
+            self.passed.append(verdict)
+        return verdict
 
     def tell(self, kind: EventKind, **data: Any) -> None:
         effect = self.slot.effect
@@ -83,8 +88,9 @@ class EffectHearing:
 
     def write(self, *statements: Statement) -> None:
         closing = [record(self.facts, actor=self.actor, at=self.clock)] if self.facts else []
+        pass_ = [present(self.passed)] if statements else []
         if statements or closing:
-            run_round(*statements, *closing)
+            run_round(*pass_, *statements, *closing)
 
 
 def open_effect(
@@ -94,10 +100,16 @@ def open_effect(
     actor: Actor,
     attempt_id: UUID | None = None,
     extra: tuple[Statement, ...] = (),
+    act: str | None = None,
 ) -> EffectHearing | None:
-    """Lock the effect's task and the effect; None where there is no such effect."""
+    """Lock the effect's task and the effect; None where there is no such effect.
+
+    Only a worker stands at an acceptance point; what a person or the system does is an act of
+    theirs, and so is what `act` names (contract 14).
+    """
+    by_worker = isinstance(actor, Worker)
     rows = run_round(
-        name_point(point),
+        name_point(act or (point if by_worker else f"{point}_by_{actor.kind}")),
         queue_gate_of_effect(effect_id),
         _LOCK_TASK(effect_id),
         locking.read_queue_by(_QUEUE, effect_id),

@@ -10,8 +10,9 @@ from uuid import UUID
 import orjson
 
 from coordinator.actors import Worker
-from coordinator.fence import Fence, TaskRow
+from coordinator.fence import Fence, IsCurrent, TaskRow
 from coordinator.ids import new_ids
+from coordinator.passes import present
 from coordinator.rounds import Statement, run_round
 from coordinator.states import TaskState
 
@@ -64,6 +65,7 @@ class Grants:
         Freed
     ]  # not granted: used up, waiting for a person, or mates that held a serial key
     ends: HoldEnds
+    passed: list[IsCurrent]
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class Grants:
         worker: Worker,
         owner: str,
         ttl: int | None,
+        passed: list[IsCurrent],
     ) -> "Grants":
         seconds = min(
             ttl or queue.default_ttl_seconds, queue.max_ttl_seconds, queue.max_lease_seconds
@@ -97,6 +100,7 @@ class Grants:
             granted=granted,
             freed=redirected([_freed(task) for task in [*mates, *kept]], ends),
             ends=ends,
+            passed=passed,
         )
 
     @property
@@ -114,9 +118,13 @@ class Grants:
         if self.granted:
             statements += [self._claim_tasks(), self._insert_attempts()]
         facts = [*self.ends.facts, *self._facts(taken)]
-        return (
-            [*statements, record(facts, actor=self.worker, at=self.clock)] if facts else statements
-        )
+        if not facts:
+            return statements
+        return [
+            present(self.passed),
+            *statements,
+            record(facts, actor=self.worker, at=self.clock),
+        ]
 
     def _claim_tasks(self) -> Statement:
         return Statement(

@@ -15,9 +15,10 @@ import orjson
 from coordinator import digests
 from coordinator.actors import Worker
 from coordinator.clock import CLOCK, clock_of
-from coordinator.fence import AttemptRow, Call, Fence, Point, TaskRow, Verdict, judge
+from coordinator.fence import AttemptRow, Call, Fence, IsCurrent, Point, TaskRow, Verdict, judge
 from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
+from coordinator.passes import present
 from coordinator.rounds import Statement, close_with_round, name_point, run_round
 from coordinator.states import AttemptState
 
@@ -39,6 +40,8 @@ class Hearing:
     clock: datetime
     extra: list[list[tuple[Any, ...]]]
     facts: list[Fact] = field(default_factory=list)
+    passed: list[IsCurrent] = field(default_factory=list)
+    heard: list[UUID] = field(default_factory=list)
     fenced: list[UUID] = field(default_factory=list)
     usage: dict[UUID, Usage] = field(default_factory=dict)
 
@@ -51,6 +54,10 @@ class Hearing:
         if isinstance(verdict, Refusal) and verdict.outcome is Outcome.FORBIDDEN:
             self._note(verdict, attempt_id, task, subject=f"{self.worker.label}:{attempt_id}")
             return verdict
+        if isinstance(verdict, IsCurrent):
+            self.passed.append(verdict)
+        elif task is not None and attempt is not None:
+            self.heard.append(task.task_id)
         if attempt is not None and usage is not None and task is not None:
             self.usage[attempt_id] = usage
         if isinstance(verdict, Refusal) and task is not None and attempt is not None:
@@ -95,31 +102,30 @@ class Hearing:
             )
         )
 
-    def write(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """The writing round: the verb's own statements, then marks, usage and events."""
-        statements = (*statements, *self._closing())
-        return run_round(*statements) if statements else []
+    def write(self, *statements: Statement) -> None:
+        """The writing round: the guard's passes, the verb's own statements, then marks, usage and events."""
+        written = self._written(statements)
+        if written:
+            run_round(*written)
 
     def write_and_close(
         self, *statements: Statement, look: Statement | None = None
     ) -> list[tuple[Any, ...]]:
         """The same as the transaction's last round: its COMMIT travels along, and a look at what came of it."""
-        statements = (*statements, *self._closing())
-        if not statements:
+        written = self._written(statements)
+        if not written:
             return []
         looks = [look] if look else []
-        rows = close_with_round(*statements, afterwards=looks)
+        rows = close_with_round(*written, afterwards=looks)
         return rows[-1] if looks else []
 
-    def _closing(self) -> list[Statement]:
-        closing = []
-        if self.fenced:
-            closing.append(Statement(_MARK_FENCED, (self.fenced,)))
+    def _written(self, statements: Sequence[Statement]) -> list[Statement]:
+        marks = [Statement(_MARK_FENCED, (self.fenced,))] if self.fenced else []
         if self.usage:
-            closing.append(raise_usage(self.usage))
-        if self.facts:
-            closing.append(record(self.facts, actor=self.worker, at=self.clock))
-        return closing
+            marks.append(raise_usage(self.usage))
+        told = [record(self.facts, actor=self.worker, at=self.clock)] if self.facts else []
+        passes = [present(self.passed, self.heard)] if statements or marks else []
+        return [*passes, *statements, *marks, *told]
 
 
 #: Only an EXPIRED attempt becomes FENCED; the other ends are final (contract 3).

@@ -328,7 +328,8 @@ def report_by_gate(
 def _report_by_gate(
     effect_id: str, redeem_id: str, told: _Told, gate: Worker
 ) -> Recorded | Refusal:
-    found = open_effect(effect_id, Point.REPORT, actor=gate)
+    # The guard passed the call when it was redeemed; what came of it counts whoever holds the task by now.
+    found = open_effect(effect_id, Point.REPORT, actor=gate, act="report_by_gate")
     if found is None or found.queue.name not in gate.queues:
         return not_found("effect")
     slot = found.slot

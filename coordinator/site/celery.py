@@ -31,5 +31,6 @@ app.conf.beat_schedule = {
     "pass-deadlines": _every(1.0, "coordinator.tasks.pass_deadlines"),
     "expire-approvals": _every(5.0, "coordinator.tasks.expire_approvals"),
     "look-up-effects": _every(10.0, "coordinator.tasks.look_up_effects"),
+    "roll-up-coverage": _every(5.0, "coordinator.tasks.roll_up_coverage"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

@@ -9,7 +9,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.fence import CURRENT, AttemptRow, Call, Fence, IsRepeat, Point, TaskRow, judge
+from coordinator.fence import AttemptRow, Call, Fence, IsCurrent, IsRepeat, Point, TaskRow, judge
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, Retry
 from coordinator.states import AttemptState, TaskState
 
@@ -100,7 +100,7 @@ def verdict(*changes: dict[str, Any], epoch: int = 7, attempt: dict[str, Any] | 
 
 
 def test_a_call_whose_every_counter_fits_is_current() -> None:
-    assert verdict() is CURRENT
+    assert verdict() == IsCurrent(TASK)
 
 
 @pytest.mark.parametrize(("name", "change", "answer"), LADDER)
@@ -181,7 +181,7 @@ def test_a_fence_ahead_of_the_database_is_fenced_as_such(counter: str) -> None:
 
 
 def test_only_commit_names_an_input() -> None:
-    assert verdict({"call": {"point": Point.RENEW, "input_digest": None}}) is CURRENT
+    assert verdict({"call": {"point": Point.RENEW, "input_digest": None}}) == IsCurrent(TASK)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_refusal_tells_the_counters_as_they_stand() -> None:
 
 
 def test_the_epoch_that_counts_is_the_queues_not_the_tasks() -> None:
-    assert verdict({"task": {"scheduler_epoch": 3}}) is CURRENT
+    assert verdict({"task": {"scheduler_epoch": 3}}) == IsCurrent(TASK)
     assert verdict(epoch=8).reason is Reason.STALE_EPOCH
 
 
@@ -228,5 +228,5 @@ def test_nothing_but_equality_in_every_counter_is_current(
     fence = replace(FENCE, scheduler_epoch=1, claim_generation=1, cancel_generation=1)
     answer = judge(Call(point, fence, 5), task=task, attempt=GRANTED, epoch=epoch)
     fits = (counters, mine, state) == ((1, 1, 1), True, TaskState.CLAIMED)
-    assert (answer is CURRENT) == fits
+    assert isinstance(answer, IsCurrent) == fits
     assert fits or isinstance(answer, Refusal)
