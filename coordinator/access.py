@@ -71,6 +71,7 @@ class Operation(StrEnum):
     READ_APPROVAL = "read_approval"
     APPROVE = "approve"
     REJECT = "reject"
+    READ_METRICS = "read_metrics"
 
 
 class Scope(StrEnum):
@@ -159,6 +160,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.READ_APPROVAL: _PEOPLE_SEE,
     _O.APPROVE: _APPROVE,
     _O.REJECT: _APPROVE,
+    _O.READ_METRICS: _PEOPLE_SEE,
 }
 
 

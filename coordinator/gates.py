@@ -21,6 +21,7 @@ class GateClass(IntEnum):
     SERIAL_SCOPE = 3
     REQUEST = 4  # by the hash of an Idempotency-Key: a collision only waits
     DOWNSTREAM = 5
+    ROLL_UP = 6  # one at a time counts
 
 
 def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:

@@ -10,6 +10,7 @@ from coordinator.services import (
     hints,
     leases,
     look_ups,
+    roll_ups,
     settlements,
 )
 from coordinator.site.adapters import registered_adapters
@@ -52,3 +53,10 @@ def look_up_effects() -> int:
 def roll_up_coverage() -> int:
     """Move the log of counted writes into its totals, and raise an alarm where one is missing (contract 14)."""
     return coverage.roll_up_coverage(actor=system("coverage")).statements
+
+
+@shared_task(name="coordinator.tasks.roll_up", ignore_result=True)
+def roll_up() -> int:
+    """Count what happened since the last time (contract 14)."""
+    rolled = roll_ups.roll_up()
+    return rolled.events if rolled else 0

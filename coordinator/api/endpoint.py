@@ -121,8 +121,14 @@ class Endpoint(APIView):
     permission_classes = ()  # `access.may` does it
 
     def dispatch(self, request: HttpRequest, *args: Any, **path: str) -> HttpResponseBase:
+        return self.guarded(request, lambda: self._respond(request, path))
+
+    def guarded(
+        self, request: HttpRequest, respond: Callable[[], HttpResponseBase]
+    ) -> HttpResponseBase:
+        """What `respond` answers; whatever it raises is a problem in the API's words."""
         try:
-            response = self._respond(request, path)
+            response = respond()
         except Problem as problem:
             return render_problem(problem)
         except Refused as refused:

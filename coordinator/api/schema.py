@@ -17,6 +17,8 @@ from .problems import CONTENT_TYPE, FAULTS, OUTCOMES, Fault
 from .shapes import REF, Components, Shape, answer_shape, body_shape, query_parameters
 
 JSON: Final = "application/json"
+#: Answers that are no JSON.
+_MEDIA: Final[dict[type, str]] = {bytes: "application/octet-stream", str: "text/plain"}
 HEADERS: Final[Shape] = {
     "X-Request-Id": {
         "description": "Names this request in the logs and in the events that it made.",
@@ -216,7 +218,7 @@ def _parameters(spec: Spec) -> list[Shape]:
 
 def _responses(spec: Spec, components: Components) -> Shape:
     answer = answer_shape(spec.answer, components)
-    media = "application/octet-stream" if spec.answer is bytes else JSON
+    media = _MEDIA.get(spec.answer, JSON) if isinstance(spec.answer, type) else JSON
     headers = _headers(
         *(["ETag"] if spec.operation in (Operation.READ_TASK, Operation.SUBMIT_TASK) else [])
     )

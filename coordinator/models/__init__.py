@@ -9,6 +9,7 @@ from .event import Event, StoredAnswer
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
+from .tally import CountedAttempt, CountedRefusal, RollUp, Tally
 from .task import SerialScope, Task
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Blob",
     "BreakGlass",
     "CanonicalCommit",
+    "CountedAttempt",
+    "CountedRefusal",
     "CoverageHour",
     "Credential",
     "Decision",
@@ -35,10 +38,12 @@ __all__ = [
     "Pool",
     "Queue",
     "RefusedWrites",
+    "RollUp",
     "Run",
     "SerialScope",
     "StagedResult",
     "StoredAnswer",
+    "Tally",
     "Task",
     "UncoveredWrite",
 ]

@@ -1,16 +1,17 @@
 """The append-only history, and the answers kept for repeated requests (contract 2, 3, 5)."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 
+from .fields import TransactionId
 from .queue import Queue
 
 
 class Event(models.Model):
     """One fact: who did what to which task, when, and what it changed.
 
-    Append-only, but for `repeats` and `last_at`, which equal refusals raise (contract 3).
+    Append-only, but for `repeats`, `last_at` and `xid`, which equal refusals raise (contract 3).
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -50,6 +51,8 @@ class Event(models.Model):
     refusal_key = models.TextField(null=True)
     repeats = models.IntegerField(default=0)
     last_at = models.DateTimeField(null=True)
+    #: The transaction that wrote the row last: the order in which the roll-up counts (contract 14).
+    xid = TransactionId(db_default=Func(function="pg_current_xact_id"))
 
     class Meta:
         constraints = [
@@ -60,6 +63,7 @@ class Event(models.Model):
             )
         ]
         indexes = [
+            models.Index(name="event_by_transaction", fields=["xid", "id"]),
             models.Index(
                 name="event_by_task", fields=["task", "id"], condition=Q(task__isnull=False)
             ),

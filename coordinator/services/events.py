@@ -136,7 +136,7 @@ SELECT f.kind, f.queue_id, f.run_id, f.task_id, f.attempt_id, f.state_version, %
 FROM unnest(%s::text[], %s::int[], %s::int[], %s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[])
   AS f(kind, queue_id, run_id, task_id, attempt_id, state_version, data, refusal_key)
 ON CONFLICT (refusal_key) WHERE refusal_key IS NOT NULL
-  DO UPDATE SET repeats = coordinator_event.repeats + 1, last_at = excluded.at
+  DO UPDATE SET repeats = coordinator_event.repeats + 1, last_at = excluded.at, xid = excluded.xid
 """
 
 

@@ -32,5 +32,6 @@ app.conf.beat_schedule = {
     "expire-approvals": _every(5.0, "coordinator.tasks.expire_approvals"),
     "look-up-effects": _every(10.0, "coordinator.tasks.look_up_effects"),
     "roll-up-coverage": _every(5.0, "coordinator.tasks.roll_up_coverage"),
+    "roll-up": _every(4.0, "coordinator.tasks.roll_up"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

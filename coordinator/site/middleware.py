@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponseBase
 from coordinator.site.security import PERMISSIONS_POLICY
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-QUIET_PATHS = ("/static/", "/healthz", "/readyz")
+QUIET_PATHS = ("/static/", "/healthz", "/readyz", "/metrics")
 
 log = structlog.get_logger("tenure.http")
 Answer = Callable[[HttpRequest], HttpResponseBase]

@@ -110,6 +110,8 @@ BLOB_OPTIONS = environment.mapping("TENURE_BLOB_STORAGE_OPTIONS")
 ADAPTERS = environment.text("TENURE_ADAPTERS")
 # How long a request for approval, and a grant, stand (contract 9).
 APPROVAL_SECONDS = environment.number("TENURE_APPROVAL_SECONDS", 24 * 60 * 60, minimum=60)
+# Who may read /metrics without a token: nobody, or this machine itself (coordinator/api/views/metrics.py).
+METRICS_OPEN = environment.choice("TENURE_METRICS_OPEN", "no", ("no", "loopback"))
 MAX_BLOB_BYTES = environment.number("TENURE_MAX_BLOB_BYTES", 1024**3, minimum=1)
 STORAGES = {
     "default": {

@@ -5,12 +5,14 @@ from django.urls import include, path, re_path
 
 from coordinator.api.views.health import healthz, readyz
 from coordinator.api.views.meta import unknown_route
+from coordinator.api.views.metrics import prometheus
 
 urlpatterns = [
     path("api/v1/", include("coordinator.api.urls")),
     re_path("^api(?:/|$)", unknown_route),
     path("healthz", healthz),
     path("readyz", readyz),
+    path("metrics", prometheus),
     path("admin/", admin.site.urls),
     path("", include("console.urls")),
 ]

@@ -71,6 +71,7 @@ approve              . . . . V . A
 reject               . . . . V . A
 start_look_up        W . . . V O A
 reconcile_effect     W . . . V O A
+read_metrics         . . . U V O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",

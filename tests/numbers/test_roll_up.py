@@ -1,0 +1,245 @@
+"""The roll-up: each event is counted once, whatever commits in whatever order."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from coordinator.actors import Worker
+from coordinator.models import Event, RollUp, Tally
+from coordinator.outcomes import Refusal
+from coordinator.services import roll_ups
+from coordinator.services.roll_ups import roll_up
+from coordinator.tallies import Name, Span
+from tests import world
+from tests.numbers import load
+from tests.numbers.recount import recount
+from tests.world import Rival, holding, node, wait_until_blocked
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def lane() -> None:
+    world.queue()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return world.worker()
+
+
+def rolled(**limits: Any) -> int:
+    answer = roll_up(**limits)
+    assert answer is not None
+    return answer.events
+
+
+def counted(name: Name, label: str = "", *, span: Span = Span.EVER) -> int:
+    return sum(
+        Tally.objects.filter(span=span, name=name, label=label).values_list("count", flat=True)
+    )
+
+
+def tallies(span: Span) -> dict[Any, Any]:
+    """All counters of a span but the samples of gauges, which are no events."""
+    samples = [Name.UNKNOWN_EFFECTS, Name.UNKNOWN_AGE, Name.APPROVALS_WAITING, Name.APPROVALS_AGE,
+               Name.READY_TASKS, Name.LIVE_LEASES]  # fmt: skip
+    rows = Tally.objects.filter(span=span).exclude(name__in=samples)
+    return {(row.name, row.queue_id, row.label): (row.count, row.total) for row in rows}
+
+
+def test_a_mixed_load_is_counted_as_an_independent_query_counts_it() -> None:
+    load.everything()
+    rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+def test_it_does_not_matter_in_how_many_steps_it_is_counted() -> None:
+    load.everything()
+    while rolled(batch=3, max_steps=2) == 6:
+        pass
+    rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+def test_counting_again_counts_nothing(worker: Worker) -> None:
+    load.everything()
+    rolled()
+    before = tallies(Span.MINUTE), tallies(Span.HOUR), tallies(Span.EVER)
+    assert rolled() == 0
+    assert (tallies(Span.MINUTE), tallies(Span.HOUR), tallies(Span.EVER)) == before
+
+
+_INSERT = (
+    "INSERT INTO coordinator_event (kind, queue_id, actor, request_id, at, data, repeats)"
+    " VALUES ('ALARM', 1, 'system:test', '', clock_timestamp(), '{}', 0)"
+)
+
+
+def test_an_event_that_commits_after_later_ones_is_counted_once(worker: Worker) -> None:
+    with world.holding("SELECT set_config('tenure.point', 'test', true)") as held:
+        held.execute(_INSERT)  # it has the lower id, and is not committed
+        world.submit(node("a"), node("b"))
+        assert rolled() == 0, "what committed after it must wait, or it would be passed over"
+        assert counted(Name.EVENTS, "SUBMITTED") == 0
+        held.execute("COMMIT")
+    rolled()
+    assert counted(Name.EVENTS, "ALARM") == 1
+    assert counted(Name.EVENTS, "SUBMITTED") == Event.objects.filter(kind="SUBMITTED").count() > 0
+    assert rolled() == 0
+
+
+def test_an_event_that_is_rolled_back_is_never_counted(worker: Worker) -> None:
+    with world.holding("SELECT set_config('tenure.point', 'test', true)") as held:
+        held.execute(_INSERT)
+        rolled()
+        held.release()
+    rolled()
+    assert counted(Name.EVENTS, "ALARM") == 0
+
+
+def test_while_a_transaction_is_open_the_roll_up_says_until_when_it_has_counted() -> None:
+    rolled()
+    with world.holding("SELECT set_config('tenure.point', 'test', true)") as held:
+        held.execute(_INSERT)
+        rolled()
+        world.submit()
+        rolled()
+        rolled()
+        (inserted,) = held.execute("SELECT max(at) FROM coordinator_event WHERE kind = 'ALARM'")[0]
+        assert RollUp.objects.get().rolled_until <= inserted
+        held.execute("COMMIT")
+    rolled()
+    assert RollUp.objects.get().rolled_until > inserted
+
+
+def test_equal_refusals_are_counted_each_time(worker: Worker) -> None:
+    world.submit()
+    claim = world.claim_one(by=worker)
+    world.lapse(claim.fence.task_id)
+    world.claim_one(by=worker, of=claim.fence.task_id)
+    label = "commit FENCED STALE_GENERATION"
+    for times in (1, 2, 3):
+        assert isinstance(world.try_commit(claim, by=worker), Refusal)
+        if times != 2:
+            rolled()
+            assert counted(Name.REFUSALS, label) == times
+    assert Event.objects.filter(kind="REFUSED").count() == 1
+
+
+def test_a_refusal_that_is_raised_while_it_is_counted_is_not_lost(worker: Worker) -> None:
+    world.submit()
+    claim = world.claim_one(by=worker)
+    world.lapse(claim.fence.task_id)
+    world.claim_one(by=worker, of=claim.fence.task_id)
+    assert isinstance(world.try_commit(claim, by=worker), Refusal)
+    with holding("SELECT 1 FROM coordinator_event WHERE kind = 'REFUSED' FOR UPDATE") as held:
+        rival = Rival(lambda: world.try_commit(claim, by=worker))
+        wait_until_blocked(rival.pid, by=held.pid)
+        rolled()  # the rival has its number, and has not written yet
+    assert isinstance(rival.result(), Refusal)
+    rolled()
+    assert counted(Name.REFUSALS, "commit FENCED STALE_GENERATION") == 2
+
+
+def test_usage_that_a_late_call_reports_is_added_once(worker: Worker) -> None:
+    world.submit()
+    claim = world.claim_one(by=worker)
+    world.lapse(claim.fence.task_id)
+    world.claim_one(by=worker, of=claim.fence.task_id)
+    for tokens, total in ((10, 10), (25, 25), (20, 25)):
+        load.late_commit(claim, by=worker, tokens=tokens)
+        rolled()
+        row = Tally.objects.get(span=Span.EVER, name=Name.ABANDONED, label="input_tokens")
+        assert row.total == Decimal(total)
+    assert counted(Name.ABANDONED, "attempts") == 1
+
+
+def test_two_at_once_count_once(worker: Worker) -> None:
+    load.everything()
+    with holding("SELECT pg_advisory_xact_lock(6, 0)"):
+        assert roll_up() is None
+    rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+def test_a_step_that_fails_has_counted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    load.everything()
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            roll_ups, "_save", lambda *_: (_ for _ in ()).throw(RuntimeError("cut off"))
+        )
+        with pytest.raises(RuntimeError):
+            roll_up()
+    assert not Tally.objects.exists()
+    rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+@pytest.fixture
+def closed(worker: Worker) -> None:
+    """A world whose minutes are closed until a minute from now."""
+    world.submit()
+    rolled()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_rollup SET closed_until = date_trunc('minute', clock_timestamp()) + interval '1 minute'"
+        )
+
+
+@pytest.mark.usefixtures("closed")
+def test_a_closed_minute_never_changes_again() -> None:
+    before = sorted(
+        Tally.objects.filter(span=Span.MINUTE).values_list("since", "name", "label", "count")
+    )
+    world.submit()
+    assert rolled() > 0
+    until = RollUp.objects.get().closed_until
+    after = Tally.objects.filter(span=Span.MINUTE, since__lt=until)
+    assert sorted(after.values_list("since", "name", "label", "count")) == before
+    assert Tally.objects.filter(span=Span.MINUTE, since=until, name=Name.EVENTS).exists()
+
+
+def test_minutes_hours_and_ever_add_up() -> None:
+    load.everything()
+    rolled()
+    sums = {span: sum(count for count, _ in tallies(span).values()) for span in Span}
+    assert len(set(sums.values())) == 1
+
+
+def test_a_database_loaded_from_a_dump_goes_on_counting() -> None:
+    """Its transactions are numbered lower than those that were counted."""
+    world.submit()
+    rolled()
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE coordinator_rollup SET xid = '9000000000000'")
+    before = counted(Name.EVENTS, "SUBMITTED")
+    rolled()
+    assert counted(Name.EVENTS, "SUBMITTED") == before, "what was there is not counted twice"
+    world.submit()
+    rolled()
+    assert counted(Name.EVENTS, "SUBMITTED") > before
+
+
+def test_old_minutes_go_and_what_is_for_ever_stays() -> None:
+    world.submit()
+    rolled()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_tally SET since = since - interval '3 days' WHERE span = 'minute'"
+        )
+        cursor.execute("UPDATE coordinator_rollup SET gauged_at = NULL")
+    before = tallies(Span.EVER)
+    rolled()
+    assert not Tally.objects.filter(span=Span.MINUTE, name=Name.EVENTS).exists()
+    assert tallies(Span.EVER) == before
+
+
+def test_what_the_fence_drill_does_is_not_counted_as_work(worker: Worker) -> None:
+    world.submit(node("a", kind="tenure.drill"))
+    world.commit(world.claim_one(by=worker), by=worker)
+    rolled()
+    assert counted(Name.EVENTS, "COMMITTED") == 0
+    assert not Tally.objects.filter(name=Name.COMMIT_SECONDS).exists()
