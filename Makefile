@@ -2,12 +2,13 @@
 # make test   the tests, on a real PostgreSQL and a real browser
 # make check  format, lint, import arrows, strict types, templates, missing migrations
 # make schema docs/openapi.json, for readers and generators of clients
+# make bench  Tenure beside its peers and the raw SQL ceiling, on this machine
 # make clean  remove what the above made, except your data in var/
 #
 # Each works alone on a machine with Python 3.11 or newer and make. Nothing else needs to be installed.
 
 .DEFAULT_GOAL := run
-.PHONY: run test check schema clean browser
+.PHONY: run test check schema bench clean browser
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -47,8 +48,20 @@ check: $(VENV)/.dev
 schema: $(VENV)/.server
 	$(PY) manage.py export_schema docs/openapi.json
 
+# The peers' clients stay out of our own environment. Redis, RabbitMQ and etcd are measured where they are installed.
+PEERS := .venv-peers
+bench: $(VENV)/.dev $(PEERS)/.installed
+	$(PY) -m bench --peers $(PEERS)/bin/python $(ARGS)
+
+$(PEERS)/.installed: bench/peers/requirements.txt | $(PY)
+	@$(PYTHON) -m venv $(PEERS)
+	@echo "Installing $< into $(PEERS) ..."
+	@$(PY) -m uv pip install --quiet --python $(PEERS)/bin/python --requirement $< 2>/dev/null \
+		|| $(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --requirement $<
+	@touch $@
+
 clean:
-	rm -rf $(VENV) staticfiles build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) staticfiles build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './var/*' -prune -exec rm -rf {} +
 
 $(PY):

@@ -1,8 +1,9 @@
-"""Claim → commit cycles through the HTTP API, beside the raw SQL ceiling of the same server.
+"""What claims, fences and canonical commits cost, beside the raw SQL ceiling and other queues on the same server.
 
-    python -m bench                  the whole run, a few minutes
+    python -m bench                  Tenure and the ceiling, some minutes
     python -m bench --quick          a smoke test of the same
-    python -m bench --json out.json  the figures as JSON too
+    python -m bench --peers PYTHON   the peers too, in a virtual environment of their own (`make bench`)
+    python -m bench --json out.json --chart out.svg
 
 Absolute figures move with the machine; what counts are the ratios of one run.
 """
@@ -13,13 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import ceiling, clients
+from bench import beside, bumping, ceiling, clients, fans, holding, paced
+from bench.chart import draw
 from bench.finished import make_finished
+from bench.goals import ratios
 from bench.place import Place, fdatasync_per_second
+from bench.report import show
 
 BATCH = 100
 LANES = ((1, 1), (2, 1), (2, 2), (2, 8))  # processes, connections in each
-GOALS = {"batch": 0.5, "single": 0.35, "claim_p95": 1.2}
 
 
 def main() -> int:
@@ -33,37 +36,48 @@ def main() -> int:
     parser.add_argument(
         "--finished", type=int, default=1_000_000, help="finished tasks for the claim latency"
     )
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has the peers")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
+    parser.add_argument("--chart", type=Path, help="draw tasks a second there, as SVG")
     options = parser.parse_args()
-    seconds = 2.0 if options.quick else options.seconds
-    finished = 20_000 if options.quick else options.finished
-    figures = run(seconds=seconds, finished=finished)
-    show(figures)
+    figures = run(
+        seconds=2.0 if options.quick else options.seconds,
+        finished=20_000 if options.quick else options.finished,
+        peers=options.peers,
+        quick=options.quick,
+    )
+    sys.stdout.write(show(figures))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.chart:
+        options.chart.write_text(draw(figures))
     return 0
 
 
-def run(*, seconds: float, finished: int) -> dict[str, Any]:
+def run(*, seconds: float, finished: int, peers: str | None, quick: bool) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
     with Place() as place:
-        disk = fdatasync_per_second(place.folder)
-        place.stop_web()  # the ceiling has the machine to itself
+        figures["fdatasync_per_s"] = fdatasync_per_second(place.folder)
+        place.stop_web()  # the ceiling and the peers have the machine to themselves
         rows = ceiling.measure(place, seconds=seconds)
+        figures["peers"] = (
+            beside.measure(place, python=peers, seconds=seconds, quick=quick) if peers else []
+        )
         place.start_web()
-        submitted = clients.submit(place.target, nodes=5_000)
+        figures["submit_nodes_per_s"] = round(clients.submit(place.target, nodes=5_000))
         _settle(place)
         rows += _cycles(place, "tenure batch", BATCH, seconds)
         rows += _cycles(place, "tenure single", 1, seconds)
-        latency = _latency(place, finished, seconds)
-        memory = place.web_memory_mib()
-    return {
-        "fdatasync_per_s": disk,
-        "rows": rows,
-        "submit_nodes_per_s": round(submitted),
-        "claim_latency": latency,
-        "web_memory_mib": round(memory),
-        "ratios": _ratios(rows, latency),
-    }
+        figures["rows"] = rows
+        figures["start"] = paced.start_latency(place.target, seconds=seconds)
+        figures["fans"] = fans.per_edge(place.target, widths=fans.WIDTHS[: 2 if quick else 3])
+        figures["renewals"] = holding.renewals(place, leases=1_000 if quick else holding.LEASES)
+        figures["reclaims"] = holding.reclaims(place)
+        figures["claim_latency"] = _latency(place, finished, seconds)
+        figures["web_memory_mib"] = round(place.web_memory_mib())
+        figures["bumps"] = bumping.bumps(place, count=10 if quick else 100)
+    figures["ratios"] = ratios(figures)
+    return figures
 
 
 def _settle(place: Place) -> None:
@@ -94,14 +108,12 @@ def _cycles(place: Place, what: str, batch: int, seconds: float) -> list[dict[st
 
 
 def _latency(place: Place, finished: int, seconds: float) -> dict[str, Any]:
-    """Single claims of one client, before and after so many finished tasks; in turns, so that drift cancels out."""
+    """Single claims of one client, before and after so many finished tasks."""
     with place.connect() as connection:
-        already = (
-            connection.execute(
-                "SELECT count(*) FROM coordinator_task WHERE state = 'COMMITTED'"
-            ).fetchone()
-            or (0,)
-        )[0]
+        row = connection.execute(
+            "SELECT count(*) FROM coordinator_task WHERE state = 'COMMITTED'"
+        ).fetchone()
+    already = row[0] if row else 0
     before = clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds)
     make_finished(place, finished)
     after = clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds)
@@ -113,43 +125,6 @@ def _latency(place: Place, finished: int, seconds: float) -> dict[str, Any]:
         "p95_after_ms": round(high, 2),
         "ratio": round(high / low, 2) if low else None,
     }
-
-
-def _best(rows: list[dict[str, Any]], what: str) -> int:
-    return max(int(row["cycles_per_s"]) for row in rows if row["what"] == what)
-
-
-def _ratios(rows: list[dict[str, Any]], latency: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "batch": round(_best(rows, "tenure batch") / _best(rows, "ceiling batch"), 2),
-        "single": round(_best(rows, "tenure single") / _best(rows, "ceiling single"), 2),
-        "claim_p95": latency["ratio"],
-    }
-
-
-def show(figures: dict[str, Any]) -> None:
-    write = sys.stdout.write
-    write(
-        f"fdatasync/s: {figures['fdatasync_per_s']}\n\n"
-        f"{'what':<16}{'clients':>8}{'cycles/s':>10}  claim p50/p95, commit p50 ms\n"
-    )
-    for row in figures["rows"]:
-        waits = (
-            f"{row['claim_p50_ms']} / {row['claim_p95_ms']}, {row['commit_p50_ms']}"
-            if "claim_p50_ms" in row
-            else ""
-        )
-        write(f"{row['what']:<16}{row['clients']:>8}{row['cycles_per_s']:>10}  {waits}\n")
-    latency, ratios = figures["claim_latency"], figures["ratios"]
-    write(
-        f"\nsubmit: {figures['submit_nodes_per_s']} nodes/s (runs of 1,000)\n"
-        f"claim p95 at {latency['finished_before']} and {latency['finished_after']} finished tasks:"
-        f" {latency['p95_before_ms']} and {latency['p95_after_ms']} ms\n"
-        f"web process: {figures['web_memory_mib']} MiB\n\n"
-        f"of the batch ceiling:  {ratios['batch']}  (goal {GOALS['batch']})\n"
-        f"of the single ceiling: {ratios['single']}  (goal {GOALS['single']})\n"
-        f"claim p95 ratio:       {ratios['claim_p95']}  (goal at most {GOALS['claim_p95']})\n"
-    )
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ class Target:
     port: int
     token: str
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
 
 class Place:
     """Everything that a measurement needs; gone when it is left."""
@@ -43,7 +47,7 @@ class Place:
         self.postgres = Postgres(self.folder, settings=SETTINGS)
         self.web_workers, self.web_threads = web_workers, web_threads
         self.web: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         self.token = ""
 
     def __enter__(self) -> Self:
@@ -146,7 +150,7 @@ class Place:
         return done.stdout
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
