@@ -50,6 +50,14 @@ class Operation(StrEnum):
     RENEW_LEASE = "renew_lease"
     RENEW_LEASES = "renew_leases"
     STAGE_RESULT = "stage_result"
+    TAKE_SHADOW_EVENTS = "take_shadow_events"
+    READ_SHADOW = "read_shadow"
+    LIST_SHADOW_ROUNDS = "list_shadow_rounds"
+    READ_SHADOW_ROUND = "read_shadow_round"
+    EXPLAIN_SHADOW_ROUND = "explain_shadow_round"
+    READ_PROMOTION = "read_promotion"
+    PROMOTE_QUEUE = "promote_queue"
+    DEMOTE_QUEUE = "demote_queue"
     PUT_BLOB = "put_blob"
     READ_BLOB = "read_blob"
     COMMIT_RESULT = "commit_result"
@@ -110,6 +118,16 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.CREATE_QUEUE: _ADMINISTER,
     _O.CHANGE_POLICY: _ADMINISTER,
     _O.SET_INTAKE: Rule(permission="operate_incidents"),
+    _O.TAKE_SHADOW_EVENTS: Rule(frozenset({Scope.SHADOW})),
+    _O.READ_SHADOW: _PEOPLE_SEE,
+    _O.LIST_SHADOW_ROUNDS: _PEOPLE_SEE,
+    _O.READ_SHADOW_ROUND: _PEOPLE_SEE,
+    # Explaining a mismatch opens the gate as much as promoting does: one permission for both.
+    _O.EXPLAIN_SHADOW_ROUND: Rule(permission="operate_incidents"),
+    _O.READ_PROMOTION: _PEOPLE_SEE,
+    # Who runs the queue moves it forward; the server's own gate decides whether it may.
+    _O.PROMOTE_QUEUE: Rule(permission="operate_incidents"),
+    _O.DEMOTE_QUEUE: Rule(permission="bump_epoch"),  # it is one
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,

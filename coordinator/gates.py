@@ -22,11 +22,17 @@ class GateClass(IntEnum):
     REQUEST = 4  # by the hash of an Idempotency-Key: a collision only waits
     DOWNSTREAM = 5
     ROLL_UP = 6  # one at a time counts
+    SHADOW = 16  # by queue: the shadow's own, which no live call ever takes
 
 
 def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:
     """Every operation holds its queue's gate shared; a bump, stop, open or policy change alone."""
     return _gate(GateClass.QUEUE, queue_id, exclusive=exclusive)
+
+
+def shadow_gate(queue_id: int) -> Statement:
+    """One writer of a queue's shadow at a time; nothing of the live queue waits for it (contract 13)."""
+    return _gate(GateClass.SHADOW, queue_id, exclusive=True)
 
 
 def run_gate(run_id: int, *, exclusive: bool = False) -> Statement:

@@ -36,6 +36,7 @@ class Outcome(StrEnum):
     ABSENCE_NOT_SEALED = "ABSENCE_NOT_SEALED"
     SERIAL_BUSY = "SERIAL_BUSY"
     INTAKE_STOPPED = "INTAKE_STOPPED"
+    GATE_CLOSED = "GATE_CLOSED"
     WRONG_POOL = "WRONG_POOL"
     FORBIDDEN = "FORBIDDEN"
     NOT_FOUND = "NOT_FOUND"
@@ -74,6 +75,7 @@ DEFAULT_RETRY: Final[dict[Outcome, Retry]] = {
     Outcome.ABSENCE_NOT_SEALED: Retry.AFTER,
     Outcome.SERIAL_BUSY: Retry.AFTER,
     Outcome.INTAKE_STOPPED: Retry.AFTER,
+    Outcome.GATE_CLOSED: Retry.AFTER,
     Outcome.WRONG_POOL: Retry.NEVER,
     Outcome.FORBIDDEN: Retry.NEVER,
     Outcome.NOT_FOUND: Retry.NEVER,

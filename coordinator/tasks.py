@@ -12,6 +12,7 @@ from coordinator.services import (
     look_ups,
     roll_ups,
     settlements,
+    shadow_verdicts,
 )
 from coordinator.site.adapters import registered_adapters
 
@@ -60,3 +61,9 @@ def roll_up() -> int:
     """Count what happened since the last time (contract 14)."""
     rolled = roll_ups.roll_up()
     return rolled.events if rolled else 0
+
+
+@shared_task(name="coordinator.tasks.settle_shadow_rounds", ignore_result=True)
+def settle_shadow_rounds() -> int:
+    """Judge the shadow rounds whose window has passed (contract 13)."""
+    return shadow_verdicts.settle_rounds(actor=system("shadow"))

@@ -70,6 +70,7 @@ OUTCOMES: Final[dict[Outcome, Kind]] = {
     Outcome.INTAKE_STOPPED: Kind(
         "intake-stopped", _S.SERVICE_UNAVAILABLE, "The queue takes no work now", 5
     ),
+    Outcome.GATE_CLOSED: Kind("gate-closed", _C, "What must hold before this has not been met"),
     Outcome.WRONG_POOL: Kind("wrong-pool", _S.FORBIDDEN, "Another pool is active on this queue"),
     Outcome.FORBIDDEN: Kind("forbidden", _S.FORBIDDEN, "This is not yours to do"),
     Outcome.NOT_FOUND: Kind(

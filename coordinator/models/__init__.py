@@ -9,6 +9,7 @@ from .event import Event, StoredAnswer
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
+from .shadow import ShadowEvent, ShadowExplanation, ShadowRound, ShadowSource
 from .tally import CountedAttempt, CountedRefusal, RollUp, Tally
 from .task import SerialScope, Task
 
@@ -41,6 +42,10 @@ __all__ = [
     "RollUp",
     "Run",
     "SerialScope",
+    "ShadowEvent",
+    "ShadowExplanation",
+    "ShadowRound",
+    "ShadowSource",
     "StagedResult",
     "StoredAnswer",
     "Tally",

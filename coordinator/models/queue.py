@@ -29,6 +29,9 @@ class Queue(models.Model):
     rollout_stage = models.TextField(
         choices=[(s, s) for s in RolloutStage], default=RolloutStage.CONDITIONAL_WRITES
     )
+    stage_since = models.DateTimeField(db_default=Now())
+    shadow_settle_seconds = models.IntegerField(default=300)
+    promotion_rounds = models.IntegerField(default=1_000)
     default_ttl_seconds = models.IntegerField(default=60)
     max_ttl_seconds = models.IntegerField(default=300)
     max_lease_seconds = models.IntegerField(default=86_400)
@@ -50,6 +53,10 @@ class Queue(models.Model):
                 condition=Q(max_attempts__gte=1)
                 & Q(retry_backoff_seconds__gte=0)
                 & Q(retry_backoff_seconds__lte=F("retry_backoff_max_seconds")),
+            ),
+            models.CheckConstraint(
+                name="queue_shadow_policy",
+                condition=Q(shadow_settle_seconds__gte=0, promotion_rounds__gte=1),
             ),
             models.CheckConstraint(name="queue_intake", condition=Q(intake__in=list(Intake))),
             models.CheckConstraint(

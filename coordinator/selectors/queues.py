@@ -15,6 +15,9 @@ class QueueRecord:
     intake: str
     active_pool: str
     rollout_stage: str
+    stage_since: datetime
+    shadow_settle_seconds: int
+    promotion_rounds: int
     default_ttl_seconds: int
     max_ttl_seconds: int
     max_lease_seconds: int
@@ -51,6 +54,9 @@ def queue_record(queue: Queue) -> QueueRecord:
         intake=queue.intake,
         active_pool=queue.active_pool_id,
         rollout_stage=queue.rollout_stage,
+        stage_since=queue.stage_since,
+        shadow_settle_seconds=queue.shadow_settle_seconds,
+        promotion_rounds=queue.promotion_rounds,
         default_ttl_seconds=queue.default_ttl_seconds,
         max_ttl_seconds=queue.max_ttl_seconds,
         max_lease_seconds=queue.max_lease_seconds,

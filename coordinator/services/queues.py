@@ -25,6 +25,8 @@ POLICY: Final = (
     "max_attempts",
     "retry_backoff_seconds",
     "retry_backoff_max_seconds",
+    "shadow_settle_seconds",
+    "promotion_rounds",
 )
 
 

@@ -33,5 +33,6 @@ app.conf.beat_schedule = {
     "look-up-effects": _every(10.0, "coordinator.tasks.look_up_effects"),
     "roll-up-coverage": _every(5.0, "coordinator.tasks.roll_up_coverage"),
     "roll-up": _every(4.0, "coordinator.tasks.roll_up"),
+    "settle-shadow-rounds": _every(5.0, "coordinator.tasks.settle_shadow_rounds"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

@@ -12,12 +12,12 @@ from tests.world import fingerprint
 
 from .callers import Api, Caller, attempt_path, commit_body, person, worker
 
-# W a worker with the scope `work`, S one with `submit`, G one with `gate`; U a viewer, V an approver,
-# O an operator, A an administrator.
+# W a worker with the scope `work`, S one with `submit`, G one with `gate`, D one with `shadow`; U a viewer,
+# V an approver, O an operator, A an administrator.
 TABLE = """
-read_me              W S G U V O A
-list_queues          W S G U V O A
-read_queue           W S G U V O A
+read_me              W S G D U V O A
+list_queues          W S G D U V O A
+read_queue           W S G D U V O A
 create_queue         . . . . . . A
 change_policy        . . . . . . A
 set_intake           . . . . . O A
@@ -72,6 +72,14 @@ reject               . . . . V . A
 start_look_up        W . . . V O A
 reconcile_effect     W . . . V O A
 read_metrics         . . . U V O A
+take_shadow_events   . . . D . . . .
+read_shadow          . . . . U V O A
+list_shadow_rounds   . . . . U V O A
+read_shadow_round    . . . . U V O A
+explain_shadow_round . . . . . . O A
+read_promotion       . . . . U V O A
+promote_queue        . . . . . . O A
+demote_queue         . . . . . . O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
@@ -102,7 +110,7 @@ def test_the_written_table_has_every_operation_once() -> None:
     assert sorted(names) == sorted(operation.value for operation in Operation)
 
 
-@pytest.mark.parametrize("letter", list("WSGUVOA"))
+@pytest.mark.parametrize("letter", list("WSGDUVOA"))
 def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> None:
     callers = {
         "U": api.viewer,
@@ -111,7 +119,7 @@ def test_each_caller_may_exactly_what_the_table_says(letter: str, api: Api) -> N
         "A": api.admin,
         "W": api.worker,
     }
-    scopes = {"S": "submit", "G": "gate"}
+    scopes = {"S": "submit", "G": "gate", "D": "shadow"}
     caller = callers.get(letter) or worker("other", scopes=(scopes[letter],))
     before, wrong = fingerprint(*EVERYTHING), []
     for name, (method, path) in requests().items():

@@ -15,6 +15,8 @@ Lease = Annotated[int, Field(ge=MIN_TTL_SECONDS, le=MAX_SECONDS)]
 Attempts = Annotated[int, Field(ge=1, le=1_000)]
 CallSeconds = Annotated[int, Field(ge=1, le=86_400)]
 KeySeconds = Annotated[int, Field(ge=1, le=MAX_SECONDS)]
+SettleSeconds = Annotated[int, Field(ge=0, le=86_400)]
+Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
 Approvers = Annotated[int, Field(ge=1, le=2)]
 MAX_PROBE_CHARS: Final = 500
 Probe = Annotated[str, Field(min_length=1, max_length=MAX_PROBE_CHARS)]
@@ -35,6 +37,8 @@ class QueueBody(Body):
     max_attempts: Attempts = 5
     retry_backoff_seconds: Seconds = 5
     retry_backoff_max_seconds: Seconds = 300
+    shadow_settle_seconds: SettleSeconds = 300
+    promotion_rounds: Rounds = 1_000
 
 
 class PolicyBody(Body):
@@ -47,6 +51,8 @@ class PolicyBody(Body):
     max_attempts: Attempts = Field(default_factory=left_out)
     retry_backoff_seconds: Seconds = Field(default_factory=left_out)
     retry_backoff_max_seconds: Seconds = Field(default_factory=left_out)
+    shadow_settle_seconds: SettleSeconds = Field(default_factory=left_out)
+    promotion_rounds: Rounds = Field(default_factory=left_out)
 
 
 class IntakeBody(Body):

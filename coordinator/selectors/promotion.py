@@ -1,0 +1,101 @@
+"""The gate of a promotion: what must be measured before claim.v1 decides more (contract 13)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from coordinator.clock import read_clock
+from coordinator.models import Queue, ShadowRound
+from coordinator.states import RolloutStage
+
+from .shadow import count_unexplained
+
+STAGES: Final = tuple(RolloutStage)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One measured condition. `link` is where the API shows what was measured."""
+
+    name: str
+    ok: bool
+    value: float | int | str | None
+    threshold: float | int | str
+    detail: str
+    computed_at: datetime
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The gate as it stands. `next_stage` is null where there is none; then the gate is closed."""
+
+    queue: str
+    rollout_stage: str
+    next_stage: str | None
+    open: bool
+    criteria: list[Criterion]
+    blocking: list[str]
+
+
+def read_promotion(*, queue: str) -> Promotion | None:
+    """Measure the gate of the queue's next stage now; None where there is no such queue."""
+    found = Queue.objects.filter(name=queue).first()
+    return None if found is None else measure(found)
+
+
+def measure(queue: Queue) -> Promotion:
+    """As `read_promotion`. Under the queue's exclusive gate what it says holds until the gate is let go."""
+    criteria = [_rounds(queue), _mismatches(queue), *(each(queue) for each in MEASURED_ELSEWHERE)]
+    following = next_stage(queue.rollout_stage)
+    blocking = [each.name for each in criteria if not each.ok]
+    return Promotion(
+        queue=queue.name,
+        rollout_stage=queue.rollout_stage,
+        next_stage=following,
+        open=following is not None and not blocking,
+        criteria=criteria,
+        blocking=blocking,
+    )
+
+
+def next_stage(stage: str) -> RolloutStage | None:
+    place = STAGES.index(RolloutStage(stage))
+    return STAGES[place + 1] if place + 1 < len(STAGES) else None
+
+
+def _rounds(queue: Queue) -> Criterion:
+    """Rounds that were settled since the queue entered its stage: evidence of an earlier one has been used."""
+    settled = ShadowRound.objects.filter(
+        queue_id=queue.pk, settled_at__gte=queue.stage_since, is_counted=True
+    ).count()
+    needed = queue.promotion_rounds
+    return _criterion(
+        "settled_rounds",
+        ok=settled >= needed,
+        value=settled,
+        threshold=needed,
+        detail=f"{settled} of {needed} rounds settled since {queue.stage_since.isoformat()}.",
+        link=f"/api/v1/shadow/rounds?queue={queue.name}",
+    )
+
+
+def _mismatches(queue: Queue) -> Criterion:
+    unexplained = count_unexplained(queue.pk)
+    return _criterion(
+        "unexplained_mismatches",
+        ok=unexplained == 0,
+        value=unexplained,
+        threshold=0,
+        detail=f"{unexplained} mismatches that nobody has explained.",
+        link=f"/api/v1/shadow/rounds?queue={queue.name}&mismatch=true&explained=false",
+    )
+
+
+def _criterion(name: str, **measured: Any) -> Criterion:
+    return Criterion(name=name, computed_at=read_clock(), **measured)
+
+
+#: Coverage and the fence drill.
+MEASURED_ELSEWHERE: tuple[Callable[[Queue], Criterion], ...] = ()
