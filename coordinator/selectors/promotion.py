@@ -9,6 +9,7 @@ from coordinator.clock import read_clock
 from coordinator.models import Queue, ShadowRound
 from coordinator.states import RolloutStage
 
+from .coverage import read_coverage
 from .shadow import count_unexplained
 
 STAGES: Final = tuple(RolloutStage)
@@ -97,5 +98,23 @@ def _criterion(name: str, **measured: Any) -> Criterion:
     return Criterion(name=name, computed_at=read_clock(), **measured)
 
 
-#: Coverage and the fence drill.
-MEASURED_ELSEWHERE: tuple[Callable[[Queue], Criterion], ...] = ()
+def _coverage(_queue: Queue) -> Criterion:
+    """Of the whole installation: a write past the guard in one queue says nothing good of the others."""
+    coverage = read_coverage(hours=1)
+    detail = (
+        "The roll-up of the counted writes stands still."
+        if coverage.is_behind
+        else f"{coverage.percent} % of the writes of the last hour passed the guard."
+    )
+    return _criterion(
+        "coverage",
+        ok=coverage.is_whole,
+        value=coverage.percent,
+        threshold=100,
+        detail=detail,
+        link="/api/v1/coverage",
+    )
+
+
+#: What the rest of the house measures.
+MEASURED_ELSEWHERE: tuple[Callable[[Queue], Criterion], ...] = (_coverage,)

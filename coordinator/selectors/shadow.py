@@ -140,7 +140,8 @@ def count_unexplained(queue_id: int) -> int:
 def _matrix(queue_id: int, since: datetime) -> list[tuple[bool, str, str, int]]:
     with connection.cursor() as cursor:
         cursor.execute(_MATRIX, [queue_id, since])
-        return cursor.fetchall()
+        rows: list[tuple[bool, str, str, int]] = cursor.fetchall()
+    return rows
 
 
 def _cells(rows: list[tuple[bool, str, str, int]]) -> list[WinnerCell]:

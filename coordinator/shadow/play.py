@@ -36,6 +36,35 @@ _NAMED: Final = {
 }
 
 
+_NEW_TASK: Final = TaskRow(
+    task_id=_TASK,
+    run_id=0,
+    queue_id=0,
+    node_id="",
+    kind="",
+    revision=1,
+    state=TaskState.READY,
+    not_before=None,
+    input_digest="",
+    replay="REPLAYABLE",
+    serial_scope_id=None,
+    state_version=1,
+    scheduler_epoch=_EPOCH,
+    claim_generation=0,
+    cancel_generation=0,
+    attempt_id=None,
+    owner=None,
+    lease_expires_at=None,
+    claimable_at=None,
+    attempts=0,
+    spent_attempts=0,
+    max_attempts=1,
+    dependency_count=0,
+    pending_dependencies=0,
+    result_commit_id=None,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """How one side ended: who won, and with which result."""
@@ -60,7 +89,7 @@ class Play:
     """The state of one round. Feed it with `take`, in order; then ask how it ended."""
 
     default_lease_seconds: float
-    task: TaskRow = field(default_factory=lambda: _NEW_TASK)
+    task: TaskRow = _NEW_TASK
     grants: list[_Grant] = field(default_factory=list)
     by_owner: dict[str, _Grant] = field(default_factory=dict)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -383,32 +412,3 @@ def _same_result(one: Side, other: Side) -> bool:
     if one.result_digest is not None and other.result_digest is not None:
         return one.result_digest == other.result_digest
     return one.owner == other.owner
-
-
-_NEW_TASK: Final = TaskRow(
-    task_id=_TASK,
-    run_id=0,
-    queue_id=0,
-    node_id="",
-    kind="",
-    revision=1,
-    state=TaskState.READY,
-    not_before=None,
-    input_digest="",
-    replay="REPLAYABLE",
-    serial_scope_id=None,
-    state_version=1,
-    scheduler_epoch=_EPOCH,
-    claim_generation=0,
-    cancel_generation=0,
-    attempt_id=None,
-    owner=None,
-    lease_expires_at=None,
-    claimable_at=None,
-    attempts=0,
-    spent_attempts=0,
-    max_attempts=1,
-    dependency_count=0,
-    pending_dependencies=0,
-    result_commit_id=None,
-)
