@@ -80,6 +80,16 @@ class Operation(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     READ_METRICS = "read_metrics"
+    OPEN_INCIDENT = "open_incident"
+    LIST_INCIDENTS = "list_incidents"
+    READ_INCIDENT = "read_incident"
+    PREVIEW_BUMP = "preview_bump"
+    BUMP_INCIDENT = "bump_incident"
+    READ_GATE = "read_gate"
+    DECIDE_CANDIDATES = "decide_candidates"
+    SWITCH_POOL = "switch_pool"
+    RESUME_INTAKE = "resume_intake"
+    ABORT_INCIDENT = "abort_incident"
 
 
 class Scope(StrEnum):
@@ -108,6 +118,7 @@ _PEOPLE_SEE: Final = Rule(permission="view")
 _CANCEL: Final = Rule(permission="cancel")
 _SETTLE: Final = Rule(frozenset({Scope.WORK}), "reconcile")
 _APPROVE: Final = Rule(permission="approve")
+_OPERATE: Final = Rule(permission="operate_incidents")
 _ADMINISTER: Final = Rule(permission="administer")
 
 _O = Operation
@@ -128,6 +139,7 @@ RULES: Final[dict[Operation, Rule]] = {
     # Who runs the queue moves it forward; the server's own gate decides whether it may.
     _O.PROMOTE_QUEUE: Rule(permission="operate_incidents"),
     _O.DEMOTE_QUEUE: Rule(permission="bump_epoch"),  # it is one
+    _O.SET_INTAKE: _OPERATE,
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,
@@ -179,6 +191,16 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.APPROVE: _APPROVE,
     _O.REJECT: _APPROVE,
     _O.READ_METRICS: _PEOPLE_SEE,
+    _O.OPEN_INCIDENT: _OPERATE,
+    _O.LIST_INCIDENTS: _PEOPLE_SEE,
+    _O.READ_INCIDENT: _PEOPLE_SEE,
+    _O.PREVIEW_BUMP: _PEOPLE_SEE,
+    _O.BUMP_INCIDENT: Rule(permission="bump_epoch"),
+    _O.READ_GATE: _PEOPLE_SEE,
+    _O.DECIDE_CANDIDATES: _OPERATE,
+    _O.SWITCH_POOL: _OPERATE,
+    _O.RESUME_INTAKE: _OPERATE,
+    _O.ABORT_INCIDENT: _OPERATE,
 }
 
 

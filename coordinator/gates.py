@@ -9,7 +9,7 @@ row that share-lockers would fight over. The epoch is read in a statement *after
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from coordinator.rounds import Statement
@@ -33,6 +33,21 @@ def queue_gate(queue_id: int, *, exclusive: bool = False) -> Statement:
 def shadow_gate(queue_id: int) -> Statement:
     """One writer of a queue's shadow at a time; nothing of the live queue waits for it (contract 13)."""
     return _gate(GateClass.SHADOW, queue_id, exclusive=True)
+
+
+def queue_gates_of(condition: str, *params: Any) -> Statement:
+    """The gates of the queues that a constant condition of ours finds, alone, in id order; answers with their ids.
+
+    What changes an incident's row holds the gates of all its queues, so that this row needs no
+    place of its own in the lock order.
+    """
+    return Statement(_GATES_OF_QUEUES.format(condition=condition), (int(GateClass.QUEUE), *params))
+
+
+_GATES_OF_QUEUES: Final = (
+    "SELECT id, pg_advisory_xact_lock(%s::int, id) FROM ("
+    "SELECT id FROM coordinator_queue WHERE {condition} ORDER BY id) gates"
+)
 
 
 def run_gate(run_id: int, *, exclusive: bool = False) -> Statement:

@@ -38,6 +38,9 @@ class Outcome(StrEnum):
     INTAKE_STOPPED = "INTAKE_STOPPED"
     GATE_CLOSED = "GATE_CLOSED"
     WRONG_POOL = "WRONG_POOL"
+    INCIDENT_OPEN = "INCIDENT_OPEN"  # what was asked for waits until the queue's incident is over
+    WRONG_STEP = "WRONG_STEP"  # an incident's steps come in their order, each once (contract 12)
+    NOT_DRAINED = "NOT_DRAINED"  # the incident's gate is closed
     FORBIDDEN = "FORBIDDEN"
     NOT_FOUND = "NOT_FOUND"
     INVALID = "INVALID"
@@ -77,6 +80,9 @@ DEFAULT_RETRY: Final[dict[Outcome, Retry]] = {
     Outcome.INTAKE_STOPPED: Retry.AFTER,
     Outcome.GATE_CLOSED: Retry.AFTER,
     Outcome.WRONG_POOL: Retry.NEVER,
+    Outcome.INCIDENT_OPEN: Retry.AFTER,
+    Outcome.WRONG_STEP: Retry.NEVER,
+    Outcome.NOT_DRAINED: Retry.AFTER,
     Outcome.FORBIDDEN: Retry.NEVER,
     Outcome.NOT_FOUND: Retry.NEVER,
     Outcome.INVALID: Retry.NEVER,

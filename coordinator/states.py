@@ -102,7 +102,26 @@ class ApprovalState(StrEnum):
     VOID = "VOID"  # by cancel, revise or a bump
 
 
+class IncidentState(StrEnum):
+    """The steps of a guarded rollback; none can be skipped (contract 12)."""
+
+    STOPPED = "STOPPED"  # intake is stopped: no new claims, no new acceptances
+    BUMPED = "BUMPED"  # the epoch is raised: everything older is refused
+    DRAINED = "DRAINED"  # no old lease runs, nothing may be out, every candidate is decided
+    SWITCHED = "SWITCHED"  # another pool is the active one
+    CLOSED = "CLOSED"  # intake is open again
+    ABORTED = "ABORTED"  # called off before the bump
+
+
+class CandidateRuling(StrEnum):
+    """What becomes of a result that an attempt of the old epoch had put aside (contract 12)."""
+
+    DISCARD = "DISCARD"
+    KEEP = "KEEP"  # as evidence, readable
+
+
 _T, _A, _R, _E, _P = TaskState, AttemptState, RunState, EffectState, ApprovalState
+_I = IncidentState
 
 #: From each task state, the states that a transition may lead to (contract 2, 10).
 TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
@@ -199,3 +218,16 @@ APPROVAL_ARROWS: Final[dict[ApprovalState, frozenset[ApprovalState]]] = {
     _P.EXPIRED: frozenset(),
     _P.VOID: frozenset(),
 }
+
+#: DRAINED is derived from what the gate counts; the switch passes through it (contract 12).
+INCIDENT_ARROWS: Final[dict[IncidentState, frozenset[IncidentState]]] = {
+    _I.STOPPED: frozenset({_I.BUMPED, _I.ABORTED}),
+    _I.BUMPED: frozenset({_I.DRAINED}),
+    _I.DRAINED: frozenset({_I.SWITCHED}),
+    _I.SWITCHED: frozenset({_I.CLOSED}),
+    _I.CLOSED: frozenset(),
+    _I.ABORTED: frozenset(),
+}
+
+#: An incident in one of these is over: it holds its queues no longer.
+ENDED_INCIDENT: Final = frozenset({_I.CLOSED, _I.ABORTED})

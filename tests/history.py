@@ -164,6 +164,29 @@ RULES: dict[str, str] = {
         WHERE guarded < counted AND point IN ('claim', 'renew', 'stage', 'prepare', 'accept', 'redeem', 'report',
                                               'reconcile', 'commit', 'fail', 'release')
     """,
+    "an incident has taken each step up to its state, once, in order, and told it": """
+        SELECT i.incident_id, i.state, array_agg(s.step ORDER BY s.id) FROM coordinator_incident i
+        JOIN coordinator_incidentstep s ON s.incident_id = i.incident_id GROUP BY i.incident_id
+        HAVING array_agg(s.step ORDER BY s.id) <> CASE i.state WHEN 'STOPPED' THEN '{STOPPED}'::text[]
+            WHEN 'ABORTED' THEN '{STOPPED,ABORTED}' WHEN 'BUMPED' THEN '{STOPPED,BUMPED}'
+            WHEN 'SWITCHED' THEN '{STOPPED,BUMPED,DRAINED,SWITCHED}'
+            WHEN 'CLOSED' THEN '{STOPPED,BUMPED,DRAINED,SWITCHED,CLOSED}' END
+          OR count(*) <> (SELECT count(*) FROM coordinator_event e
+             WHERE e.kind IN ('INCIDENT_OPENED', 'INCIDENT_BUMPED', 'INCIDENT_DRAINED', 'INCIDENT_SWITCHED',
+               'INCIDENT_CLOSED', 'INCIDENT_ABORTED') AND e.data ->> 'incident_id' = i.incident_id::text)
+    """,
+    "an incident holds its queues until it is over, and their intake is stopped meanwhile": """
+        SELECT i.incident_id, i.state, l.is_open, q.intake FROM coordinator_incident i
+        JOIN coordinator_incidentqueue l ON l.incident_id = i.incident_id
+        JOIN coordinator_queue q ON q.id = l.queue_id
+        WHERE l.is_open = (i.state IN ('CLOSED', 'ABORTED')) OR l.is_open AND q.intake <> 'STOPPED'
+    """,
+    "nothing of an older epoch was granted or committed after its bump was told": """
+        SELECT e.id, e.kind, b.id FROM coordinator_event b JOIN coordinator_event e ON e.queue_id = b.queue_id
+          AND e.id > b.id AND e.kind IN ('CLAIMED', 'COMMITTED', 'EFFECT_ACCEPTED', 'EFFECT_REDEEMED')
+        JOIN coordinator_attempt a ON a.attempt_id = e.attempt_id
+        WHERE b.kind = 'EPOCH_BUMPED' AND a.scheduler_epoch <= (b.data ->> 'from')::bigint
+    """,
 }
 
 
@@ -213,6 +236,12 @@ _STANDING = {
     "lookup": "to_jsonb(t)",
     "approval": "to_jsonb(t)",
     "decision": "to_jsonb(t)",
+    "incident": "to_jsonb(t)",
+    "incidentqueue": "to_jsonb(t)",
+    "incidentstep": "to_jsonb(t)",
+    "incidenthold": "to_jsonb(t)",
+    "incidenteffect": "to_jsonb(t)",
+    "candidatedecision": "to_jsonb(t)",
 }
 
 

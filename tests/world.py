@@ -278,6 +278,12 @@ FACT_TABLES = (
     "lookup",
     "approval",
     "decision",
+    "incident",
+    "incidentqueue",
+    "incidentstep",
+    "incidenthold",
+    "incidenteffect",
+    "candidatedecision",
 )
 
 

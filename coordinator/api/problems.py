@@ -42,7 +42,7 @@ OUTCOMES: Final[dict[Outcome, Kind]] = {
     Outcome.CANCELLED: Kind("cancelled", _C, "The task was cancelled"),
     Outcome.NOT_CLAIMABLE: Kind("not-claimable", _C, "The task can't be claimed now"),
     Outcome.STATE_VERSION_MISMATCH: Kind(
-        "state-version-mismatch", _C, "The task changed since you looked"
+        "state-version-mismatch", _C, "It changed since you looked"
     ),
     Outcome.MEMORY_CONFLICT: Kind("memory-conflict", _C, "A shared memory key has moved on"),
     Outcome.STALE_EVIDENCE: Kind(
@@ -71,6 +71,9 @@ OUTCOMES: Final[dict[Outcome, Kind]] = {
         "intake-stopped", _S.SERVICE_UNAVAILABLE, "The queue takes no work now", 5
     ),
     Outcome.GATE_CLOSED: Kind("gate-closed", _C, "What must hold before this has not been met"),
+    Outcome.INCIDENT_OPEN: Kind("incident-open", _C, "The queue has an open incident"),
+    Outcome.WRONG_STEP: Kind("wrong-step", _C, "The incident is not at this step"),
+    Outcome.NOT_DRAINED: Kind("not-drained", _C, "Something of the old epoch is still out"),
     Outcome.WRONG_POOL: Kind("wrong-pool", _S.FORBIDDEN, "Another pool is active on this queue"),
     Outcome.FORBIDDEN: Kind("forbidden", _S.FORBIDDEN, "This is not yours to do"),
     Outcome.NOT_FOUND: Kind(

@@ -44,6 +44,7 @@ _PATH_PARTS: Final = {
     "run_id": {"type": "string", "format": "uuid"},
     "attempt_id": {"type": "string", "format": "uuid"},
     "credential_id": {"type": "string", "format": "uuid"},
+    "incident_id": {"type": "string", "format": "uuid"},
 }
 
 PROBLEM: Final[Shape] = {

@@ -6,6 +6,14 @@ from .attempt import RENEWALS_REMEMBERED, Attempt
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .effect import Dispatch, EffectSlot, Evidence, LookUp
 from .event import Event, StoredAnswer
+from .incident import (
+    CandidateDecision,
+    Incident,
+    IncidentEffect,
+    IncidentHold,
+    IncidentQueue,
+    IncidentStep,
+)
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
@@ -20,6 +28,7 @@ __all__ = [
     "Attempt",
     "Blob",
     "BreakGlass",
+    "CandidateDecision",
     "CanonicalCommit",
     "CountedAttempt",
     "CountedRefusal",
@@ -32,6 +41,11 @@ __all__ = [
     "EffectSlot",
     "Event",
     "Evidence",
+    "Incident",
+    "IncidentEffect",
+    "IncidentHold",
+    "IncidentQueue",
+    "IncidentStep",
     "LookUp",
     "MemoryFact",
     "MemoryKey",

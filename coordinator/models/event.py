@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import F, Func, Q
+from django.db.models.fields.json import KT
 from django.db.models.functions import Now
 
 from .fields import TransactionId
@@ -71,6 +72,13 @@ class Event(models.Model):
                 F("id").desc(), name="event_refusals", condition=Q(refusal_key__isnull=False)
             ),
             models.Index(F("id").desc(), name="event_without_task", condition=Q(task__isnull=True)),
+            # The story of an incident; few rows, and the task is looked at first.
+            models.Index(
+                KT("data__incident_id"),
+                F("id"),
+                name="event_by_incident",
+                condition=Q(task__isnull=True, data__has_key="incident_id"),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -72,7 +72,7 @@ def accept_effect(
 
     Refused besides the fence's refusals: PAYLOAD_CONFLICT, ALREADY_SETTLED (with the
     receipt), RECONCILE_FIRST (a call may be out, by anyone), SERIAL_BUSY, STAGE_FORBIDS,
-    APPROVAL_REQUIRED (parks the task), INVALID, NOT_FOUND.
+    INTAKE_STOPPED (during an incident), APPROVAL_REQUIRED (parks the task), INVALID, NOT_FOUND.
     """
     digest = call_digest(Point.ACCEPT, [effect_id, payload_digest])
     return _accept(effect_id, fence, payload_digest, worker, request, digest=digest)
@@ -204,7 +204,15 @@ class _Acceptance:
                 return self._forbidden() or self._key_refusal()
 
     def _forbidden(self) -> Refusal | None:
-        stage = self.hearing.queues[self.task.queue_id].rollout_stage
+        queue = self.hearing.queues[self.task.queue_id]
+        stage = queue.rollout_stage
+        if queue.incident_id is not None:
+            return Refusal(
+                Outcome.INTAKE_STOPPED,
+                f"Queue `{queue.name}` has an open incident: nothing new is sent until it is over.",
+                evidence_recorded=True,
+                extra={"incident_id": str(queue.incident_id)},
+            )
         if stage != RolloutStage.CONDITIONAL_WRITES:
             return Refusal(
                 Outcome.STAGE_FORBIDS,

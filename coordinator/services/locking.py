@@ -29,12 +29,15 @@ class QueueRow(NamedTuple):
     max_lease_seconds: int
     retry_backoff_seconds: int
     retry_backoff_max_seconds: int
+    incident_id: UUID | None  # the open one (contract 12)
 
 
 _QUEUE_COLUMNS: Final = (
     "SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.active_pool_id, p.min_contract, q.rollout_stage,"
     " q.default_ttl_seconds, q.max_ttl_seconds, q.max_lease_seconds, q.retry_backoff_seconds,"
-    " q.retry_backoff_max_seconds FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
+    " q.retry_backoff_max_seconds, (SELECT i.incident_id FROM coordinator_incidentqueue i"
+    " WHERE i.queue_id = q.id AND i.is_open)"
+    " FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
 )
 _OF_TASKS: Final = (
     " WHERE q.id IN (SELECT queue_id FROM coordinator_task WHERE task_id = ANY(%s::uuid[]))"
@@ -78,6 +81,11 @@ def lock_tasks_and_children(task_ids: Sequence[UUID]) -> Statement:
 def read_queue(queue_id: int) -> Statement:
     """After the gate, in a statement of its own: never by a join inside an UPDATE (contract 4)."""
     return Statement(_QUEUE_COLUMNS + " WHERE q.id = %s", (queue_id,))
+
+
+def read_queues_where(condition: str, *params: Any) -> Statement:
+    """The queues that a constant condition of ours finds, by name; after their gates."""
+    return Statement(f"{_QUEUE_COLUMNS} WHERE {condition} ORDER BY q.name", params)
 
 
 def read_queues_of_tasks(task_ids: Sequence[UUID]) -> Statement:

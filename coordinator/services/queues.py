@@ -12,7 +12,9 @@ from coordinator.models import Pool, Queue
 from coordinator.outcomes import FieldError, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.selectors.queues import PoolRecord, QueueRecord, pool_record, queue_record
+from coordinator.services import locking
 from coordinator.services.events import EventKind, Fact, record
+from coordinator.services.rulings import incident_open
 from coordinator.services.transactions import in_transaction
 from coordinator.states import MIN_TTL_SECONDS, RolloutStage
 
@@ -63,7 +65,8 @@ def create_queue(
 def change_policy(*, name: str, changes: Mapping[str, Any], actor: Actor) -> QueueRecord | Refusal:
     """Change a queue's pool, lease or retry policy under its exclusive gate (contract 4); attempts keep what they got.
 
-    Refuses an unknown queue or pool and a policy that contradicts itself; an equal policy changes nothing.
+    Refuses an unknown queue or pool, a policy that contradicts itself, and another pool during an
+    incident (INCIDENT_OPEN: only its switch changes that); an equal policy changes nothing.
     """
     assert set(changes) <= set(POLICY), "the body's model allows no other field"
     found = Queue.objects.filter(name=name).values_list("pk", flat=True).first()
@@ -78,6 +81,11 @@ def change_policy(*, name: str, changes: Mapping[str, Any], actor: Actor) -> Que
     if faults:
         return invalid(*faults)
     after = _policy_of(queue)
+    if after["active_pool"] != before["active_pool"]:
+        (rows,) = run_round(locking.read_queue(queue.pk))
+        row = locking.QueueRow._make(rows[0])
+        if row.incident_id is not None:
+            return incident_open(row)
     changed = {field: after[field] for field in POLICY if after[field] != before[field]}
     if changed:
         queue.save(update_fields=list(changed))

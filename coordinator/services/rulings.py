@@ -8,6 +8,7 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.rounds import run_round
 
 from .events import record, refusal_fact
+from .locking import QueueRow
 
 
 def version_mismatch(task: TaskRow, expected: int) -> Refusal | None:
@@ -42,3 +43,12 @@ def refuse(refusal: Refusal, *, point: str, task: TaskRow, actor: Actor, at: dat
         record([refusal_fact(refusal, point=point, subject=subject, task=task)], actor=actor, at=at)
     )
     return refusal
+
+
+def incident_open(queue: QueueRow) -> Refusal:
+    """What only the queue's open incident may change: its intake, and its active pool."""
+    return Refusal(
+        Outcome.INCIDENT_OPEN,
+        f"Queue `{queue.name}` has an open incident; its steps change this, nothing else does.",
+        extra={"queue": queue.name, "incident_id": str(queue.incident_id)},
+    )

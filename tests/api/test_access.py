@@ -80,10 +80,21 @@ explain_shadow_round . . . . . . O A
 read_promotion       . . . . U V O A
 promote_queue        . . . . . . O A
 demote_queue         . . . . . . O A
+open_incident        . . . . . O A
+list_incidents       . . . U V O A
+read_incident        . . . U V O A
+preview_bump         . . . U V O A
+bump_incident        . . . . . O A
+read_gate            . . . U V O A
+decide_candidates    . . . . . O A
+switch_pool          . . . . . O A
+resume_intake        . . . . . O A
+abort_incident       . . . . . O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
     "memorykey", "memoryfact", "effectslot", "dispatch", "lookup", "evidence", "approval", "decision", "storedanswer",
+    "incident", "incidentqueue", "incidentstep", "incidenthold", "incidenteffect", "candidatedecision",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from coordinator.models import Blob, BreakGlass, Credential, Queue, Task
 from coordinator.services.answers import RequestKey
 from coordinator.services.cancels import cancel_task
 from coordinator.services.commits import commit_results
+from coordinator.services.incidents import open_incident
 from coordinator.services.memory import MemoryWrite
 from coordinator.services.revisions import revise_task
 from coordinator.services.runs import submit_run
@@ -109,6 +110,7 @@ def crowded() -> Worker:
         Blob.objects.create(
             attempt_id=held.fence.attempt_id, name="b", digest="sha256:0", size_bytes=1, path="p"
         )
+    open_incident(queues=["q"], reason="so that intake is held", actor=world.operator())
     return by
 
 
@@ -278,6 +280,7 @@ ATTEMPTS: list[tuple[str, str]] = [
     ("coordinator_operatortoken_prefix_key", copy("operatortoken", "true", id=999)),
     # policies
     ("queue_intake", queue("intake = 'HALF'")),
+    ("queue_intake_in_incident", queue("intake = 'OPEN'")),
     ("queue_stage", queue("rollout_stage = 'SOON'")),
     ("queue_lease_policy", queue("default_ttl_seconds = 4")),
     ("queue_lease_policy", queue("max_ttl_seconds = default_ttl_seconds - 1")),

@@ -13,6 +13,7 @@ from coordinator.states import (
     ATTEMPT_ARROWS,
     CANCELLABLE_TASK,
     EFFECT_ARROWS,
+    INCIDENT_ARROWS,
     LIVE_ATTEMPT,
     MAY_BE_OUT,
     RUN_ARROWS,
@@ -21,6 +22,7 @@ from coordinator.states import (
     ApprovalState,
     AttemptState,
     EffectState,
+    IncidentState,
     RunState,
     TaskState,
 )
@@ -32,6 +34,7 @@ MACHINES: dict[str, Mapping[Any, frozenset[Any]]] = {
     "run": RUN_ARROWS,
     "effectslot": EFFECT_ARROWS,
     "approval": APPROVAL_ARROWS,
+    "incident": INCIDENT_ARROWS,
 }
 #: In the order in which they are drawn.
 TABLES: dict[str, set[tuple[str, str]]] = {
@@ -79,6 +82,7 @@ def test_every_state_has_its_row() -> None:
     assert set(RUN_ARROWS) == set(RunState)
     assert set(EFFECT_ARROWS) == set(EffectState)
     assert set(APPROVAL_ARROWS) == set(ApprovalState)
+    assert set(INCIDENT_ARROWS) == set(IncidentState)
 
 
 def test_what_is_final_has_no_way_out() -> None:
@@ -114,7 +118,16 @@ def test_the_states_of_the_checks_are_those_of_the_enums() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ANY(%s)",
-            [["task_state", "attempt_state", "run_state", "effect_state", "approval_state"]],
+            [
+                [
+                    "task_state",
+                    "attempt_state",
+                    "run_state",
+                    "effect_state",
+                    "approval_state",
+                    "incident_state",
+                ]
+            ],
         )
         found = {name: set(re.findall(r"'(\w+)'", text)) for name, text in cursor.fetchall()}
     assert found == {
@@ -123,4 +136,5 @@ def test_the_states_of_the_checks_are_those_of_the_enums() -> None:
         "run_state": set(RunState),
         "effect_state": set(EffectState),
         "approval_state": set(ApprovalState),
+        "incident_state": set(IncidentState),
     }
