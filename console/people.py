@@ -14,6 +14,7 @@ _WHO_CAN: Final = {
     "view": gettext_lazy("viewers, approvers, operators and admins"),
     "view_payload": gettext_lazy("approvers, operators and admins"),
     "cancel": gettext_lazy("operators and admins"),
+    "reconcile": gettext_lazy("approvers, operators and admins"),
     "operate_incidents": gettext_lazy("operators and admins"),
     "administer": gettext_lazy("admins"),
 }
@@ -21,6 +22,7 @@ _WHAT: Final = {
     "view": gettext_lazy("see queues, runs, tasks, attempts and events"),
     "view_payload": gettext_lazy("see inputs, results and payloads"),
     "cancel": gettext_lazy("cancel, revise and reopen tasks"),
+    "reconcile": gettext_lazy("settle effects whose outcome nobody knows"),
     "operate_incidents": gettext_lazy("stop and open intake"),
     "administer": gettext_lazy("manage queues, pools, downstreams, credentials and people"),
 }

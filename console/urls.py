@@ -6,6 +6,7 @@ from console.views import (
     accounts,
     credentials,
     decisions,
+    downstreams,
     finding,
     overview,
     payloads,
@@ -13,6 +14,7 @@ from console.views import (
     queues,
     runs,
     tasks,
+    workers,
 )
 
 app_name = "console"
@@ -41,6 +43,13 @@ urlpatterns = [
     path("credentials/<uuid:credential_id>", credentials.credential, name="credential"),
     path("credentials/<uuid:credential_id>/revoke", credentials.revoke, name="credential-revoke"),
     path("credentials/<uuid:credential_id>/rotate", credentials.rotate, name="credential-rotate"),
+    path("downstreams", downstreams.downstream_list, name="downstreams"),
+    path("downstreams/new", downstreams.register, name="downstream-new"),
+    path("downstreams/<path:name>/change", downstreams.change, name="downstream-change"),
+    path("downstreams/<path:name>/ask", downstreams.ask, name="downstream-ask"),
+    path("downstreams/<path:name>", downstreams.downstream, name="downstream"),
+    path("workers", workers.worker_list, name="workers"),
+    path("pools", workers.pool_list, name="pools"),
     path("people", persons.people, name="people"),
     path("people/<int:user_id>", persons.person, name="person"),
     path("people/<int:user_id>/role", persons.role, name="person-role"),

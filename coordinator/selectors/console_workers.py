@@ -133,3 +133,40 @@ def _fetch(sql: str, params: list[Any]) -> list[tuple[Any, ...]]:
         cursor.execute(sql, params)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """`queues`: those that it is active for. `credentials` work now. `leases` are held now, by `holders` owners."""
+
+    name: str
+    min_contract: str
+    queues: list[str]
+    credentials: int
+    last_used_at: datetime | None
+    holders: int
+    leases: int
+
+
+_POOLS: Final = """
+SELECT p.name, p.min_contract,
+       ARRAY(SELECT q.name FROM coordinator_queue q WHERE q.active_pool_id = p.name ORDER BY q.name LIMIT 50),
+       coalesce(c.credentials, 0), c.last_used_at, coalesce(h.holders, 0), coalesce(h.leases, 0)
+FROM coordinator_pool p
+LEFT JOIN (
+  SELECT pool_id, max(last_used_at) AS last_used_at,
+         count(*) FILTER (WHERE revoked_at IS NULL
+                          AND (expires_at IS NULL OR expires_at > clock_timestamp())) AS credentials
+  FROM coordinator_credential GROUP BY 1
+) c ON c.pool_id = p.name
+LEFT JOIN (
+  SELECT a.pool, count(*) AS leases, count(DISTINCT (a.credential_id, a.owner)) AS holders
+  FROM (SELECT attempt_id FROM coordinator_task WHERE state = 'CLAIMED' LIMIT %s) t
+  JOIN coordinator_attempt a ON a.attempt_id = t.attempt_id GROUP BY 1
+) h ON h.pool = p.name
+ORDER BY p.name LIMIT %s
+"""
+
+
+def read_pools() -> tuple[PoolRow, ...]:
+    return tuple(PoolRow(*row) for row in _fetch(_POOLS, [LEASES_LOOKED_AT, WORKERS_SHOWN]))

@@ -27,6 +27,11 @@ def all_downstreams() -> QuerySet[Downstream]:
     return Downstream.objects.all()
 
 
+def find_downstream(name: str) -> DownstreamRecord | None:
+    found = Downstream.objects.filter(name=name).first()
+    return downstream_record(found) if found else None
+
+
 def downstream_record(downstream: Downstream) -> DownstreamRecord:
     return DownstreamRecord(
         name=downstream.name,

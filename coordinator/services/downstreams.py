@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from coordinator.actors import Actor
 from coordinator.clock import CLOCK, clock_of
 from coordinator.models import Downstream
-from coordinator.outcomes import FieldError, Refusal, invalid, not_found
+from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.selectors.downstreams import DownstreamRecord, downstream_record
 from coordinator.services.events import EventKind, Fact, record
@@ -31,7 +31,7 @@ CHANGEABLE: Final = (
 
 @in_transaction
 def register_downstream(
-    *, name: str, kind: str, guarantee: str, actor: Actor, **described: Any
+    *, name: str, kind: str, guarantee: str, actor: Actor, reason: str = "", **described: Any
 ) -> DownstreamRecord | Refusal:
     """Register a downstream. The same again is the downstream as it stands.
 
@@ -52,20 +52,32 @@ def register_downstream(
         return invalid(
             FieldError("/name", f"downstream {name!r} is registered otherwise; change it by PATCH")
         )
-    _record(EventKind.DOWNSTREAM_REGISTERED, actor, _described(wanted) | {"name": name})
+    told = _described(wanted) | {"name": name} | ({"reason": reason} if reason else {})
+    _record(EventKind.DOWNSTREAM_REGISTERED, actor, told)
     return downstream_record(Downstream.objects.get(pk=wanted.pk))
 
 
 @in_transaction
 def change_downstream(
-    *, name: str, changes: Mapping[str, Any], actor: Actor
+    *,
+    name: str,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    reason: str = "",
+    shown: DownstreamRecord | None = None,
 ) -> DownstreamRecord | Refusal:
-    """Change what is said of a downstream. Equal values change nothing and are no event."""
+    """Change what is said of a downstream. Equal values change nothing and are no event.
+
+    `shown` is what the decider saw: anything else by now is STATE_VERSION_MISMATCH.
+    """
     assert set(changes) <= set(CHANGEABLE), "the body's model allows no other field"
     run_round(name_point("administer"))
     downstream = Downstream.objects.select_for_update().filter(name=name).first()
     if downstream is None:
         return not_found("downstream")
+    if shown is not None and downstream_record(downstream) != shown:
+        changed_since = "Somebody has changed it since you looked; look again."
+        return Refusal(Outcome.STATE_VERSION_MISMATCH, changed_since)
     before = _described(downstream)
     for field, value in changes.items():
         setattr(downstream, field, value)
@@ -76,11 +88,13 @@ def change_downstream(
     changed = {field: after[field] for field in CHANGEABLE if after[field] != before[field]}
     if changed:
         downstream.save(update_fields=list(changed))
-        told = {
+        told: dict[str, Any] = {
             "name": name,
             "before": {field: before[field] for field in changed},
             "after": changed,
         }
+        if reason:
+            told["reason"] = reason
         _record(EventKind.DOWNSTREAM_CHANGED, actor, told)
     return downstream_record(downstream)
 

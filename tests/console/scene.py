@@ -190,6 +190,7 @@ def compose() -> Scene:
     world.queue(name="nightly", pool_name="green")
     fleet = world.worker(name="review-fleet", queues=("review", "nightly"))
     green = world.worker(name="green-fleet", pool_name="green", queues=("nightly",))
+    _downstreams()
     earlier = _earlier_runs(fleet)
     held_at_bump = _bumped(green)
     review = world.submit(
@@ -237,6 +238,18 @@ def compose() -> Scene:
         fleet,
         _used_credential(fleet),
         _approver(),
+    )
+
+
+def _downstreams() -> None:
+    world.downstream(
+        name="notebook", guarantee="IDEMPOTENT_KEY", key_valid_seconds=86_400, settle_seconds=30
+    )
+    world.downstream(
+        name="letters",
+        guarantee="NONE",
+        required_approvers=2,
+        probe="Ask the post office, room 214, for the day's list.",
     )
 
 

@@ -38,6 +38,13 @@ def addresses(scene: Scene) -> list[str]:
         "/queues",
         "/queues/review",
         "/queues/review/intake",
+        "/workers",
+        "/workers?pool=green&queue=nightly",
+        "/pools",
+        "/downstreams",
+        "/downstreams/letters",
+        "/downstreams/new",
+        "/downstreams/letters/change",
         "/people",
         f"/people/{scene.approver}",
         f"/people/{scene.approver}/role",
@@ -74,7 +81,17 @@ def test_an_administrators_pages_answer_them_alone(
         assert set(answers.values()) == {status}, answers
 
 
-LISTS = ["/tasks", "/runs", "/tasks?queue=review", "/queues", "/credentials", "/people"]
+LISTS = [
+    "/tasks",
+    "/runs",
+    "/tasks?queue=review",
+    "/queues",
+    "/credentials",
+    "/people",
+    "/workers",
+    "/pools",
+    "/downstreams",
+]
 
 
 @pytest.mark.parametrize("address", LISTS)
