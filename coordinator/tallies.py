@@ -32,6 +32,19 @@ class Name(StrEnum):
     LIVE_LEASES = "live_leases"
 
 
+#: Of these there is also a row of queue 0: that of all queues together.
+SAMPLED: Final = frozenset(
+    {
+        Name.UNKNOWN_EFFECTS,
+        Name.UNKNOWN_AGE,
+        Name.APPROVALS_WAITING,
+        Name.APPROVALS_AGE,
+        Name.READY_TASKS,
+        Name.LIVE_LEASES,
+    }
+)
+
+
 class Used(StrEnum):
     """The labels of ABANDONED and USED."""
 

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from coordinator.outcomes import Outcome
+from coordinator.selectors.coverage import Coverage
 from coordinator.selectors.gauges import DownstreamGauges, QueueGauges
 from coordinator.selectors.scrape import Progress, Total
 from coordinator.states import Intake, RolloutStage
@@ -43,6 +44,7 @@ def families_of(
     totals: Sequence[Total],
     gauges: Sequence[QueueGauges],
     downstreams: Sequence[DownstreamGauges],
+    coverage: Coverage,
     progress: Progress,
 ) -> Iterator[Metric]:
     """Every family, those without a sample too, so that rules and panels never name what isn't there."""
@@ -53,6 +55,7 @@ def families_of(
     yield from _histograms(by_name)
     yield from _queue_gauges(gauges)
     yield from _effect_gauges(gauges, downstreams)
+    yield from _coverage(coverage)
     yield from _progress(progress)
 
 
@@ -259,6 +262,27 @@ def _effect_gauges(
         "UNKNOWN effects by downstream, those with the most.",
         ("downstream",),
         {(each.downstream,): each.unknown_effects for each in downstreams},
+    )
+
+
+def _coverage(coverage: Coverage) -> Iterator[Metric]:
+    yield _gauge(
+        "tenure_coverage_ratio",
+        "Rows written after the guard's check, of those that the database counted; the last hour.",
+        ("point",),
+        {(each.point,): each.percent / 100 for each in coverage.points},
+    )
+    yield _gauge(
+        "tenure_coverage_whole",
+        "1 where nothing was written past the guard in the last hour, and everything was counted.",
+        (),
+        {(): coverage.is_whole},
+    )
+    yield _gauge(
+        "tenure_coverage_refused_writes",
+        "Writes that named no acceptance point, which the database refused; the last hour.",
+        (),
+        {(): coverage.refused_writes},
     )
 
 

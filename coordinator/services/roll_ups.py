@@ -7,6 +7,7 @@ the place reached move in one transaction; a step that fails has counted nothing
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from coordinator.clock import CLOCK, clock_of
 from coordinator.gates import GateClass
 from coordinator.rounds import Statement, run_round
-from coordinator.selectors.gauges import read_gauges
+from coordinator.selectors.gauges import QueueGauges, read_gauges
 from coordinator.selectors.scrape import read_progress
 from coordinator.tallies import HOURS_KEPT_DAYS, MINUTES_KEPT_HOURS, Name, Span
 
@@ -148,25 +149,29 @@ def _sample_gauges(place: _Place, clock: datetime) -> _Place:
     minute = clock.replace(second=0, microsecond=0)
     if place.gauged_at is not None and minute <= place.gauged_at:
         return place
-    samples = [
-        (gauge.queue_id, name, value)
-        for gauge in read_gauges()
-        for name, value in (
-            (Name.UNKNOWN_EFFECTS, gauge.unknown_effects),
-            (Name.UNKNOWN_AGE, gauge.unknown_oldest_seconds),
-            (Name.APPROVALS_WAITING, gauge.approvals_waiting),
-            (Name.APPROVALS_AGE, gauge.approvals_oldest_seconds),
-            (Name.READY_TASKS, gauge.ready_tasks),
-            (Name.LIVE_LEASES, gauge.live_leases),
-        )
-    ]
-    columns = [list(column) for column in zip(*samples, strict=True)] or [[], [], []]
+    gauges = read_gauges()
+    samples = [sample for gauge in gauges for sample in _samples(gauge.queue_id, [gauge])]
+    samples += _samples(0, gauges)
+    columns = [list(column) for column in zip(*samples, strict=True)]
     run_round(
         Statement(_ADD_SAMPLES, (minute, *columns)),
         _prune(Span.MINUTE, clock - timedelta(hours=MINUTES_KEPT_HOURS)),
         _prune(Span.HOUR, clock - timedelta(days=HOURS_KEPT_DAYS)),
     )
     return place._replace(gauged_at=minute)
+
+
+def _samples(queue_id: int, of: Sequence[QueueGauges]) -> list[tuple[int, Name, float]]:
+    """What one queue has, or all together: backlogs add up, of ages the oldest counts."""
+    ages = [(each.unknown_oldest_seconds, each.approvals_oldest_seconds) for each in of]
+    return [
+        (queue_id, Name.UNKNOWN_EFFECTS, sum(each.unknown_effects for each in of)),
+        (queue_id, Name.UNKNOWN_AGE, max((unknown for unknown, _ in ages), default=0.0)),
+        (queue_id, Name.APPROVALS_WAITING, sum(each.approvals_waiting for each in of)),
+        (queue_id, Name.APPROVALS_AGE, max((waiting for _, waiting in ages), default=0.0)),
+        (queue_id, Name.READY_TASKS, sum(each.ready_tasks for each in of)),
+        (queue_id, Name.LIVE_LEASES, sum(each.live_leases for each in of)),
+    ]
 
 
 def _prune(span: Span, before: datetime) -> Statement:

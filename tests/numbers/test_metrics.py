@@ -129,6 +129,17 @@ def test_what_waits_is_counted_as_it_stands() -> None:
     assert value(told, "tenure_unknown_effects", queue="q") == 0
 
 
+def test_coverage_is_told_by_acceptance_point() -> None:
+    load.everything()
+    told = samples(scrape())
+    for point in ("claim", "renew", "commit", "accept", "memory"):
+        key = ("tenure_coverage_ratio", (("point", point),))
+        assert told.get(key, 1) == 1, point
+    assert value(told, "tenure_coverage_ratio", point="commit") == 1
+    assert value(told, "tenure_coverage_whole") == 1
+    assert value(told, "tenure_coverage_refused_writes") == 0
+
+
 _SCRAPE = """
 import os, django
 django.setup()

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from coordinator.access import Operation
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.exposition import expose, families_of
+from coordinator.selectors.coverage import read_coverage
 from coordinator.selectors.gauges import read_gauges, read_unknown_by_downstream
 from coordinator.selectors.scrape import read_progress, read_totals
 from coordinator.services.roll_ups import roll_up_if_stale
@@ -47,7 +48,11 @@ def is_open_to(request: HttpRequest) -> bool:
 def scrape(request: HttpRequest) -> HttpResponse:
     roll_up_if_stale()
     families = families_of(
-        read_totals(), read_gauges(), read_unknown_by_downstream(), read_progress()
+        read_totals(),
+        read_gauges(),
+        read_unknown_by_downstream(),
+        read_coverage(),
+        read_progress(),
     )
     text, content_type = expose(families, request.META.get("HTTP_ACCEPT", ""))
     return HttpResponse(text, content_type=content_type)
