@@ -29,7 +29,10 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRecord:
-    """A request to decide on one exact payload. `payload` is null for who may not see payloads."""
+    """A request to decide on one exact payload. `payload` is null for who may not see payloads.
+
+    `version` is how many people have decided: a decision may be bound to it.
+    """
 
     approval_id: UUID
     effect_id: str
@@ -44,6 +47,7 @@ class ApprovalRecord:
     dispatch_number: int
     state: str
     required_approvers: int
+    version: int
     decisions: list[DecisionRecord]
     policy_version: int
     requested_by: str
@@ -93,6 +97,7 @@ def approval_record(approval: Approval, *, with_payload: bool) -> ApprovalRecord
         dispatch_number=approval.dispatch_number,
         state=approval.state,
         required_approvers=approval.required_approvers,
+        version=len(decisions),
         decisions=[
             DecisionRecord(
                 each.operator.get_username(),

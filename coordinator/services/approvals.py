@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from coordinator.actors import Actor, ActorKind
+from coordinator.actors import Actor, ActorKind, system
 from coordinator.fence import Point, TaskRow
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement, run_round
@@ -41,6 +41,11 @@ class Decided:
     decisions: list[DecisionMade] = field(default_factory=list)
     replayed: bool = False
 
+    @property
+    def version(self) -> int:
+        """How many people have had their word: what a decision may be bound to."""
+        return len(self.decisions)
+
 
 @dataclass(frozen=True, slots=True)
 class _Word:
@@ -50,6 +55,7 @@ class _Word:
     approves: bool
     payload_digest: str
     comment: str
+    expected_version: int | None = None
 
     @property
     def decision(self) -> str:
@@ -70,24 +76,36 @@ FROM coordinator_decision d JOIN auth_user u ON u.id = d.operator_id WHERE d.app
 
 
 def approve(
-    *, approval_id: UUID, payload_digest: str, actor: Actor, comment: str = ""
+    *,
+    approval_id: UUID,
+    payload_digest: str,
+    actor: Actor,
+    comment: str = "",
+    expected_version: int | None = None,
 ) -> Decided | Refusal:
     """Approve the exact payload with this digest. The task goes on once enough people have.
 
     Never the person who submitted the run (FORBIDDEN, four eyes). Refused: PAYLOAD_CONFLICT
-    (another digest than the bound one), ALREADY_SETTLED (with who decided what), NOT_FOUND.
+    (another digest than the bound one), ALREADY_SETTLED (with who decided what), NOT_FOUND,
+    STATE_VERSION_MISMATCH (`expected_version`, the decisions that were seen, no longer holds:
+    the first of two words and the last one have different consequences).
     A second decision by the same person changes nothing.
     """
-    return _say(approval_id, _Word(actor, True, payload_digest, comment))
+    return _say(approval_id, _Word(actor, True, payload_digest, comment, expected_version))
 
 
 def reject(
-    *, approval_id: UUID, payload_digest: str, reason: str, actor: Actor
+    *,
+    approval_id: UUID,
+    payload_digest: str,
+    reason: str,
+    actor: Actor,
+    expected_version: int | None = None,
 ) -> Decided | Refusal:
     """Reject it: the task fails with the reason. Refused as `approve` is."""
     if len(reason.strip()) < MIN_REASON_CHARS:
         return invalid(FieldError("/reason", "Say why; the task fails with this reason."))
-    return _say(approval_id, _Word(actor, False, payload_digest, reason))
+    return _say(approval_id, _Word(actor, False, payload_digest, reason, expected_version))
 
 
 def _say(approval_id: UUID, word: _Word) -> Decided | Refusal:
@@ -132,6 +150,10 @@ def _decide(approval_id: UUID, word: _Word) -> tuple[Decided | Refusal, TaskRow 
         over = _over(hearing, standing, ApprovalState.EXPIRED)
         hearing.write()
         return over, None
+    if word.expected_version not in (None, standing.version):
+        moved_on = _moved_on(hearing, standing)
+        hearing.write()
+        return moved_on, None
     return _write(hearing, approval_id, word, standing), hearing.task
 
 
@@ -169,6 +191,17 @@ def _before(
     if standing.state != ApprovalState.PENDING:
         return _over(hearing, standing, standing.state)
     return None
+
+
+def _moved_on(hearing: EffectHearing, standing: Decided) -> Refusal:
+    return hearing.refuse(
+        Refusal(
+            Outcome.STATE_VERSION_MISMATCH,
+            "Somebody has decided since you looked; look again.",
+            evidence_recorded=True,
+            extra={"version": standing.version, "decisions": standing.decisions},
+        )
+    )
 
 
 def _replayed(standing: Decided) -> Decided:
@@ -273,13 +306,14 @@ def ready_again(hearing: EffectHearing, reason: str) -> list[Statement]:
 
 
 def _expire(hearing: EffectHearing, approval_id: UUID) -> None:
+    """Time ends it, not whoever came too late: the event names the system."""
     hearing.tell(EventKind.APPROVAL_EXPIRED, approval_id=approval_id)
     told = "nobody decided in time"
     state = ApprovalState.EXPIRED
     statements = [Statement(_SET_STATE, (state, state, hearing.clock, told, approval_id))]
     if hearing.task.state == TaskState.AWAITING_APPROVAL:
         statements += ready_again(hearing, told)
-    hearing.write(*statements)
+    hearing.write(*statements, actor=system("approvals"))
     hearing.facts.clear()
 
 

@@ -86,8 +86,10 @@ class EffectHearing:
         self.facts.append(refusal_fact(refusal, point=self.point, subject=subject, task=self.task))
         return refusal
 
-    def write(self, *statements: Statement) -> None:
-        closing = [record(self.facts, actor=self.actor, at=self.clock)] if self.facts else []
+    def write(self, *statements: Statement, actor: Actor | None = None) -> None:
+        """Write them with the facts, which are the caller's doing unless `actor` is named."""
+        who = actor or self.actor
+        closing = [record(self.facts, actor=who, at=self.clock)] if self.facts else []
         pass_ = [present(self.passed)] if statements else []
         if statements or closing:
             run_round(*pass_, *statements, *closing)

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.actors import Actor, ActorKind, Worker, system
 from coordinator.ids import new_id
-from coordinator.models import Approval, Decision, Dispatch, Downstream
+from coordinator.models import Approval, Decision, Dispatch, Downstream, Event
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.acceptances import Accepted
 from coordinator.services.approvals import Decided, approve, expire_approvals, reject
@@ -110,6 +110,44 @@ def test_two_approvers_are_two_people(by: Worker) -> None:
     assert isinstance(second, Decided)
     assert second.state == "APPROVED"
     ledger.accept(effect, world.claim_one(by=by).fence, by=by)
+
+
+def test_a_word_is_bound_to_the_decisions_that_were_seen(by: Worker) -> None:
+    _, _, approval = asked(by, required_approvers=2)
+    said = partial(
+        approve, approval_id=approval.approval_id, payload_digest=approval.payload_digest
+    )
+    first = said(actor=ledger.person("paula"), expected_version=0)
+    assert isinstance(first, Decided)
+    assert first.version == 1
+    stale = said(actor=ledger.person("quentin"), expected_version=0)
+    assert refused(stale) is Outcome.STATE_VERSION_MISMATCH
+    assert isinstance(stale, Refusal)
+    assert (stale.extra["version"], stale.evidence_recorded) == (1, True)
+    assert Approval.objects.get().state == "PENDING"
+    assert Decision.objects.count() == 1
+    again = said(actor=ledger.person("paula"), expected_version=0)
+    assert isinstance(again, Decided)
+    assert again.replayed  # a repeat of one's own word is no new look
+    last = said(actor=ledger.person("quentin"), expected_version=1)
+    assert isinstance(last, Decided)
+    assert last.state == "APPROVED"
+
+
+def test_whoever_comes_after_the_time_is_refused_and_time_itself_ended_it(by: Worker) -> None:
+    claim, _, approval = asked(by)
+    with world.guarded():
+        Approval.objects.update(expires_at=approval.requested_at)
+    late = say_yes(approval, ledger.person("paula"))
+    assert refused(late) is Outcome.ALREADY_SETTLED
+    assert isinstance(late, Refusal)
+    assert late.extra["state"] == "EXPIRED"
+    assert Approval.objects.get().state == "EXPIRED"
+    assert world.task(claim.fence.task_id).state == "READY"
+    told = Event.objects.get(kind="APPROVAL_EXPIRED")
+    assert told.actor == "system:approvals"
+    assert Event.objects.get(kind="REFUSED").actor == "operator:paula"
+    assert Decision.objects.count() == 0
 
 
 def test_whoever_submitted_the_run_does_not_approve_it(by: Worker) -> None:

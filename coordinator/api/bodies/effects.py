@@ -84,10 +84,14 @@ class RedeemBody(Body):
 
 
 class ApproveBody(Body):
+    """`expected_version`: how many decisions were seen; another count by now is refused."""
+
     payload_digest: Digest
     comment: Comment = ""
+    expected_version: Counter | None = None
 
 
 class RejectBody(Body):
     payload_digest: Digest
     reason: Reason
+    expected_version: Counter | None = None

@@ -24,6 +24,7 @@ _REFUSALS = (
     Outcome.FORBIDDEN,
     Outcome.PAYLOAD_CONFLICT,
     Outcome.ALREADY_SETTLED,
+    Outcome.STATE_VERSION_MISMATCH,
 )
 
 
@@ -81,6 +82,7 @@ class ApprovalApprove(Endpoint):
             approval_id=uuid_of(approval_id, "approval"),
             payload_digest=call.body.payload_digest,
             comment=call.body.comment,
+            expected_version=call.body.expected_version,
             actor=call.caller,
         )
 
@@ -98,5 +100,6 @@ class ApprovalReject(Endpoint):
             approval_id=uuid_of(approval_id, "approval"),
             payload_digest=call.body.payload_digest,
             reason=call.body.reason,
+            expected_version=call.body.expected_version,
             actor=call.caller,
         )
