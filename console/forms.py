@@ -71,6 +71,45 @@ class IntakeDecision(Reason):
     shown_intake = forms.ChoiceField(choices=[(word, word) for word in Intake])
 
 
+class Phrase(forms.CharField):
+    """What a person types before something that can't be undone; white space is forgiven, nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            required=False, max_length=300, label=gettext_lazy("The phrase"), strip=True
+        )
+
+    def clean(self, value: Any) -> str:
+        return " ".join(str(super().clean(value)).split())
+
+
+class ApprovalDecision(Reason):
+    """One person's word on one exact payload. `phrase_wanted` is what approving has to be typed as."""
+
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+    decision = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
+    payload_digest = forms.RegexField(r"^sha256:[0-9a-f]{64}$")
+    expected_version = forms.IntegerField(min_value=0, max_value=100)
+    shown_state = forms.CharField(max_length=40)
+    seen_end = forms.BooleanField(
+        label=gettext_lazy("The payload"),
+        error_messages={
+            "required": gettext_lazy("Read the payload to its end first, and say that you have.")
+        },
+    )
+    phrase = Phrase()
+
+    def __init__(self, *args: Any, phrase_wanted: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.phrase_wanted = phrase_wanted
+
+    def clean(self) -> dict[str, Any]:
+        told = super().clean() or {}
+        if told.get("decision") == "approve" and told.get("phrase") != self.phrase_wanted:
+            self.add_error("phrase", _("Type exactly: %(phrase)s") % {"phrase": self.phrase_wanted})
+        return told
+
+
 class Profile(forms.Form):
     theme = forms.ChoiceField(choices=[(word, word) for word in THEMES])
     zone = forms.ChoiceField(

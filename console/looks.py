@@ -2,7 +2,14 @@
 
 from typing import Final, NamedTuple
 
-from coordinator.states import AttemptState, Intake, RunState, TaskState
+from coordinator.states import (
+    ApprovalState,
+    AttemptState,
+    EffectState,
+    Intake,
+    RunState,
+    TaskState,
+)
 
 
 class Look(NamedTuple):
@@ -30,6 +37,17 @@ LOOKS: Final[dict[str, Look]] = {
     AttemptState.RELEASED: Look("ready", "undo-2"),
     AttemptState.PARKED: Look("approval", "circle-pause"),
     RunState.ACTIVE: Look("leased", "circle-play"),
+    EffectState.PREPARED: Look("prepared", "package"),
+    EffectState.ACCEPTED: Look("leased", "send"),
+    EffectState.UNKNOWN: Look("unknown", "triangle-alert"),
+    EffectState.RESENDABLE: Look("unknown", "repeat"),
+    EffectState.VOID: Look("expired", "circle-slash"),
+    ApprovalState.PENDING: Look("approval", "stamp"),
+    ApprovalState.APPROVED: Look("commit", "circle-check"),
+    ApprovalState.CONSUMED: Look("commit", "send"),
+    ApprovalState.REJECTED: Look("failed", "circle-x"),
+    "WITHDRAWN": Look("expired", "undo-2"),
+    "EXECUTION_EXPIRED": Look("expired", "timer-off"),
     Intake.OPEN: Look("commit", "door-open"),
     Intake.STOPPED: Look("failed", "octagon-x"),
 }

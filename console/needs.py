@@ -104,7 +104,12 @@ def _waiting_for_people(queues: Sequence[QueueNow]) -> Iterator[Need]:
             tone, icon = (
                 ("unknown", "triangle-alert") if "RECON" in state else ("approval", "stamp")
             )
-            yield Need(tone, icon, cause, _where(queues, state), _tasks(state=state), count)
+            url = (
+                reverse("console:approvals")
+                if state == TaskState.AWAITING_APPROVAL
+                else _tasks(state=state)
+            )
+            yield Need(tone, icon, cause, _where(queues, state), url, count)
 
 
 def _failed(queues: Sequence[QueueNow]) -> Iterator[Need]:

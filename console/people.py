@@ -17,6 +17,9 @@ _WHO_CAN: Final = {
     "reconcile": gettext_lazy("approvers, operators and admins"),
     "operate_incidents": gettext_lazy("operators and admins"),
     "administer": gettext_lazy("admins"),
+    "approve": gettext_lazy("approvers and admins"),
+    "assert_absence": gettext_lazy("admins"),
+    "bump_epoch": gettext_lazy("operators and admins"),
 }
 _WHAT: Final = {
     "view": gettext_lazy("see queues, runs, tasks, attempts and events"),
@@ -25,6 +28,9 @@ _WHAT: Final = {
     "reconcile": gettext_lazy("settle effects whose outcome nobody knows"),
     "operate_incidents": gettext_lazy("stop and open intake"),
     "administer": gettext_lazy("manage queues, pools, downstreams, credentials and people"),
+    "approve": gettext_lazy("approve or reject payloads"),
+    "assert_absence": gettext_lazy("assert without proof that an effect did not happen"),
+    "bump_epoch": gettext_lazy("raise a queue's epoch"),
 }
 
 

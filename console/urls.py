@@ -4,6 +4,7 @@ from django.urls import path
 
 from console.views import (
     accounts,
+    approvals,
     credentials,
     decisions,
     downstreams,
@@ -60,6 +61,8 @@ urlpatterns = [
         name="person-token-revoke",
     ),
     path("more", accounts.menu, name="menu"),
+    path("approvals", approvals.approval_list, name="approvals"),
+    path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
     path("profile", accounts.profile, name="profile"),
     path("profile/theme", accounts.theme, name="theme"),
     path("shortcuts", accounts.shortcuts, name="shortcuts"),

@@ -8,6 +8,8 @@ from django.db import connection
 
 #: More queues than this are not offered in a filter by name.
 MAX_QUEUE_NAMES: Final = 200
+#: What waits for people is counted so far; beyond it stands "99+".
+COUNTED: Final = 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,32 @@ class Shell:
     stopped: int
     epoch: int | None
     break_glass: OpenBreakGlass | None
+    #: Requests that wait for a person's word, and effects whose outcome nobody knows; capped.
+    asked: int = 0
+    unknown: int = 0
+
+    @property
+    def asked_shown(self) -> str:
+        return shown_count(self.asked)
+
+    @property
+    def unknown_shown(self) -> str:
+        return shown_count(self.unknown)
+
+
+def shown_count(count: int) -> str:
+    return f"{COUNTED}+" if count > COUNTED else str(count)
 
 
 _READ: Final = """
 WITH clock AS (SELECT clock_timestamp() AS now)
-SELECT clock.now, q.names, q.total, q.stopped, q.epoch, b.opened_by, b.reason, b.expires_at
+SELECT clock.now, q.names, q.total, q.stopped, q.epoch, b.opened_by, b.reason, b.expires_at,
+  (SELECT count(*) FROM (
+     SELECT 1 FROM coordinator_approval WHERE state IN ('PENDING', 'APPROVED') AND state = 'PENDING'
+       AND expires_at > clock.now LIMIT %s) AS asked),
+  (SELECT count(*) FROM (
+     SELECT 1 FROM coordinator_effectslot WHERE state IN ('ACCEPTED', 'RESENDABLE', 'UNKNOWN')
+       AND state <> 'ACCEPTED' LIMIT %s) AS unknown)
 FROM clock
 CROSS JOIN (
   SELECT (array_agg(name ORDER BY name))[1:%s] AS names, count(*) AS total,
@@ -50,10 +73,10 @@ LEFT JOIN LATERAL (
 def read_shell() -> Shell:
     """`epoch` is the highest of all queues, None without any."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ, (MAX_QUEUE_NAMES,))
+        cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_QUEUE_NAMES))
         row = cursor.fetchone()
     assert row is not None
-    now, names, total, stopped, epoch, *session = row
+    now, names, total, stopped, epoch, *session, asked, unknown = row
     return Shell(
         now=now,
         queue_names=tuple(names or ()),
@@ -61,4 +84,6 @@ def read_shell() -> Shell:
         stopped=stopped,
         epoch=epoch,
         break_glass=OpenBreakGlass(*session) if session[0] is not None else None,
+        asked=asked,
+        unknown=unknown,
     )

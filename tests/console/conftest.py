@@ -10,6 +10,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.console import scene as scenes
+from tests.console.desk import Desk, compose_desk
 from tests.console.scene import PASSWORD, Scene, person
 
 #: A fleet's laptop and a phone: every wait of a test ends by then, or says what it waited for.
@@ -99,6 +100,11 @@ def session_cookie(user: Any, url: str) -> Any:
 @pytest.fixture
 def scene(transactional_db: None) -> Scene:
     return scenes.compose()
+
+
+@pytest.fixture
+def desk(transactional_db: None) -> Desk:
+    return compose_desk()
 
 
 @pytest.fixture

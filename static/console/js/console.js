@@ -4,3 +4,4 @@ import "./live.js";
 import "./keys.js";
 import "./copy.js";
 import "./once.js";
+import "./deciding.js";

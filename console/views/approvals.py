@@ -1,0 +1,262 @@
+"""`/approvals`: whose turn it is; and one request, where a person decides on its exact payload (contract 9)."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from console.diffs import compare
+from console.exposure import exposure_of
+from console.filters import as_uuid
+from console.forms import ApprovalDecision, new_action_key
+from console.pages import page, refuse, shell_of, show
+from console.people import Permit, actor_of, permit
+from console.readings import WAYS, read_payload
+from console.stakes import after_approval, approving, phrase_to_approve, required_by, second_arrival
+from console.standings import standing_of, word_of
+from coordinator.outcomes import Outcome, Refusal
+from coordinator.selectors import console_approval, console_approvals
+from coordinator.selectors.console_approval import Bound
+from coordinator.selectors.console_approvals import ApprovalPage, ApprovalRow, Turn
+from coordinator.services import approvals
+
+_BOTH = ("GET", "HEAD", "POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the list as it is shown."""
+
+    row: ApprovalRow
+    word: str
+    exposure: Any
+
+
+@page()
+def approval_list(request: HttpRequest) -> HttpResponse:
+    turn = _turn(request)
+    held = [key for key in map(as_uuid, request.GET.get("held", "").split(",")) if key]
+    listing = _list(request, turn, after=request.GET.get("after", ""), held=held)
+    context = {
+        "turn": turn,
+        "typed": {"turn": str(turn)},
+        "turns": _turns(listing),
+        "lines": _lines(request, listing),
+        "listing": listing,
+        "may_decide": _may_decide(request),
+    }
+    poll = {"held": ",".join(str(row.approval_id) for row in listing.rows)}
+    return show(request, "console/approvals.html", context, every_seconds=10, poll=poll)
+
+
+@page(methods=_BOTH)
+def approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
+    bound = console_approval.read_approval(
+        approval_id, with_payload=bool(permit(request, "view_payload"))
+    )
+    if bound is None:
+        return refuse(request, 404, {"what": str(approval_id)})
+    if request.method == "POST":
+        return _decide(request, bound)
+    return _show(request, bound, None)
+
+
+# --- deciding ---------------------------------------------------------------------------------
+
+
+def _decide(request: HttpRequest, bound: Bound) -> HttpResponse:
+    allowed = _may_decide(request)
+    if not allowed:
+        return refuse(request, 403, {"why": allowed.why})
+    shown = request.POST.get("payload_digest", "")  # the phrase named what was shown
+    form = ApprovalDecision(request.POST, phrase_wanted=phrase_to_approve(shown, bound.downstream))
+    if not form.is_valid():
+        if bound.submitted_by == actor_of(request).label:
+            return refuse(request, 403, {"why": _own()})
+        if not standing_of(bound, shell_of(request).now).open:
+            return _changed(request, bound, form.data, None)
+        return _show(request, bound, form)
+    answer = _say(request, bound, form.cleaned_data)
+    match answer:
+        case Refusal(outcome=Outcome.FORBIDDEN):
+            return refuse(request, 403, {"why": _own()})
+        case Refusal(outcome=Outcome.NOT_FOUND):
+            return refuse(request, 404, {"what": str(bound.approval_id)})
+        case Refusal():
+            return _changed(request, bound, form.cleaned_data, answer)
+    messages.success(request, _receipt(answer))
+    return redirect("console:approval", approval_id=bound.approval_id)
+
+
+def _say(request: HttpRequest, bound: Bound, told: dict[str, Any]) -> approvals.Decided | Refusal:
+    said = {
+        "approval_id": bound.approval_id,
+        "payload_digest": told["payload_digest"],
+        "expected_version": told["expected_version"],
+        "actor": actor_of(request),
+    }
+    if told["decision"] == "approve":
+        return approvals.approve(comment=told["reason"], **said)
+    return approvals.reject(reason=told["reason"], **said)
+
+
+def _receipt(answer: approvals.Decided) -> str:
+    if answer.state == "REJECTED":
+        return _("Rejected. The task is FAILED with your reason; nothing was sent.")
+    missing = answer.required_approvers - answer.version
+    if missing > 0:
+        told = ngettext(
+            "Your approval is recorded. %(n)d more person must approve before anything is sent.",
+            "Your approval is recorded. %(n)d more people must approve before anything is sent.",
+            missing,
+        )
+        return told % {"n": missing}
+    return _("Approved. The task is READY: the next worker may send these bytes once.")
+
+
+def _changed(
+    request: HttpRequest, before: Bound, told: Any, refusal: Refusal | None
+) -> HttpResponse:
+    """409 with what changed since the person looked; nothing of the decision is kept."""
+    now = console_approval.read_approval(
+        before.approval_id, with_payload=before.payload is not None
+    )
+    now = now or before
+    beside = console_approval.read_beside(now)
+    standing = standing_of(now, shell_of(request).now)
+    changes = [
+        (_("State"), str(told.get("shown_state", "")), standing.word),
+        (_("Decisions"), str(told.get("expected_version", "")), str(now.version)),
+        (_("Payload digest"), str(told.get("payload_digest", "")), now.payload_digest),
+    ]
+    after = beside.after
+    context = {
+        "refusal": refusal,
+        "detail": standing.told or (refusal.detail if refusal else ""),
+        "changes": changes,
+        "back": request.path,
+        "approval": now,
+        "after": after,
+        "lines": compare(now.payload, after.payload)
+        if after and after.payload and now.payload
+        else None,
+    }
+    return refuse(request, 409, context)
+
+
+# --- showing ----------------------------------------------------------------------------------
+
+
+def _show(request: HttpRequest, bound: Bound, form: ApprovalDecision | None) -> HttpResponse:
+    now, turn = shell_of(request).now, _turn(request)
+    exposure = exposure_of(bound.payload)
+    beside = console_approval.read_beside(bound)
+    last, standing = beside.last_approved, standing_of(bound, now)
+    context = {
+        "approval": bound,
+        "standing": standing,
+        "exposure": exposure,
+        "approving": approving(bound, exposure),
+        "after_approval": after_approval(bound),
+        "arrival": second_arrival(bound.guarantee),
+        "required_by": required_by(bound),
+        "beside": beside,
+        "lines": compare(last.payload, bound.payload)
+        if last and last.payload and bound.payload
+        else None,
+        "reading": read_payload(bound.payload, request.GET.get("way", ""))
+        if bound.payload is not None
+        else None,
+        "given": sum(1 for each in bound.decisions if each.decision == "APPROVED"),
+        "allowed": _may_decide_now(request, bound),
+        "form": form,
+        "phrase": phrase_to_approve(bound.payload_digest, bound.downstream),
+        "action_key": new_action_key(),
+        "turn": turn,
+        "pane": _lines(request, _list(request, turn)),
+        "typed": {"turn": str(turn)},
+        "ways": WAYS,
+    }
+    return show(
+        request,
+        "console/approval.html",
+        context,
+        every_seconds=3 if standing.open else 15,
+        status=422 if form is not None else 200,
+    )
+
+
+def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
+    now = shell_of(request).now
+    return [
+        Line(
+            row,
+            word_of(
+                row.state,
+                expires_at=row.expires_at,
+                now=now,
+                given=row.given,
+                required=row.required_approvers,
+                replaced=row.replaced,
+            ),
+            exposure_of(row.payload),
+        )
+        for row in listing.rows
+    ]
+
+
+def _list(request: HttpRequest, turn: Turn, **place: Any) -> ApprovalPage:
+    return console_approvals.list_approvals(
+        turn,
+        operator_id=request.user.pk or 0,
+        label=actor_of(request).label,
+        may_decide=bool(_may_decide(request)),
+        with_payload=bool(permit(request, "view_payload")),
+        **place,
+    )
+
+
+def _turn(request: HttpRequest) -> Turn:
+    wanted = request.GET.get("turn", "")
+    if wanted in set(Turn):
+        return Turn(wanted)
+    return Turn.MINE if _may_decide(request) else Turn.OTHERS
+
+
+def _turns(listing: ApprovalPage) -> list[tuple[Turn, str, int | None]]:
+    return [
+        (Turn.MINE, _("Mine to act on"), listing.counts[Turn.MINE]),
+        (Turn.OTHERS, _("Waiting on others"), listing.counts[Turn.OTHERS]),
+        (Turn.DECIDED, _("Decided"), None),
+    ]
+
+
+def _may_decide(request: HttpRequest) -> Permit:
+    """Nobody decides on what they may not see."""
+    allowed = permit(request, "approve")
+    return allowed and permit(request, "view_payload")
+
+
+def _may_decide_now(request: HttpRequest, bound: Bound) -> Permit:
+    allowed = _may_decide(request)
+    if not allowed:
+        return allowed
+    if bound.submitted_by == actor_of(request).label:
+        return Permit(False, _own())
+    mine = next((each for each in bound.decisions if each.operator_id == request.user.pk), None)
+    if mine:
+        return Permit(
+            False,
+            _("You have decided already (%(decision)s); somebody else's word is missing.")
+            % {"decision": mine.decision},
+        )
+    return Permit(True)
+
+
+def _own() -> str:
+    return _("You submitted this run; somebody else must decide.")

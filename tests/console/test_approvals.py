@@ -1,0 +1,312 @@
+"""Approving and rejecting in the console: bound to the exact bytes, by people who may, once."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from coordinator.models import Approval, Decision, Event
+from tests import world
+from tests.console import desk as desks
+from tests.console.desk import Desk
+from tests.console.scene import any_time, person
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WHY = "The customer confirmed it on the phone."
+
+
+def client_of(name: str, role: str = "approver") -> Client:
+    client = Client()
+    user = User.objects.filter(username=name).first() or person(name, role)
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def word(approval_id: UUID, decision: str = "approve", **changes: Any) -> dict[str, Any]:
+    """The fields of the decision form as the page had them."""
+    approval = Approval.objects.select_related("effect").get(approval_id=approval_id)
+    digest = approval.payload_digest
+    return {
+        "action_key": str(uuid4()),
+        "decision": decision,
+        "payload_digest": digest,
+        "expected_version": approval.decisions.count(),
+        "shown_state": "PENDING",
+        "seen_end": "on",
+        "reason": WHY,
+        "phrase": f"send {digest[7:15]} to {approval.effect.downstream}",
+    } | changes
+
+
+def state(approval_id: UUID) -> str:
+    return Approval.objects.get(approval_id=approval_id).state
+
+
+def test_the_inbox_is_sorted_by_the_time_that_is_left(desk: Desk) -> None:
+    page = client_of("anna").get("/approvals").content.decode()
+    order = [page.index(f"/approvals/{each}?turn=mine") for each in (desk.refund, desk.transfer)]
+    assert order == sorted(order)
+    assert "EUR 1,240.00" in page
+    assert "40 recipients" in page
+    assert "agent-written" in page
+    assert "payload changed" in page
+    assert f"/approvals/{desk.expired}" not in page
+    assert '<span class="count calm">5</span>' in page
+
+
+def test_what_waits_for_others_and_what_is_over_stand_apart(desk: Desk) -> None:
+    anna = client_of("anna")
+    anna.post(f"/approvals/{desk.transfer}", word(desk.transfer))
+    mine = anna.get("/approvals").content.decode()
+    others = anna.get("/approvals?turn=others").content.decode()
+    decided = anna.get("/approvals?turn=decided").content.decode()
+    assert f"/approvals/{desk.transfer}" not in mine
+    assert f"/approvals/{desk.transfer}?turn=others" in others
+    assert "1/2" in others
+    assert "SUPERSEDED" in decided
+    assert "REJECTED" in decided
+
+
+def test_lists_keep_to_their_budget_of_queries(desk: Desk) -> None:
+    anna = client_of("anna")
+    for address in ("/approvals", "/approvals?turn=others", "/approvals?turn=decided"):
+        anna.get(address)
+        with CaptureQueriesContext(connection) as captured:
+            assert anna.get(address).status_code == 200
+        assert len(captured) <= 8, [query["sql"][:120] for query in captured.captured_queries]
+
+
+def test_a_list_goes_on_where_it_left_off(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.selectors.console_approvals.PAGE_SIZE", 2)
+    anna = client_of("anna")
+    for turn, total in (("mine", 5), ("decided", 3)):
+        seen: list[str] = []
+        address = f"/approvals?turn={turn}"
+        while address:
+            page = anna.get(address).content.decode()
+            seen += [part.split('"')[0] for part in page.split('id="a-')[1:]]
+            _, _, rest = page.partition('rel="next" href="')
+            address = rest.split('"')[0].replace("&amp;", "&")
+        assert len(seen) == len(set(seen)) == total
+
+
+def test_one_approval_is_one_decision_and_a_repeat_has_the_same_receipt(desk: Desk) -> None:
+    anna, form = client_of("anna"), word(desk.refund)
+    pages = [anna.post(f"/approvals/{desk.refund}", form, follow=True) for _ in range(2)]
+    receipts = [str(next(iter(page.context["messages"]))) for page in pages]
+    assert receipts[0] == receipts[1]
+    assert "the next worker may send these bytes once" in receipts[0]
+    assert state(desk.refund) == "APPROVED"
+    decision = Decision.objects.get(approval_id=desk.refund)
+    assert (decision.operator.get_username(), decision.comment) == ("anna", WHY)
+    told = Event.objects.get(kind="APPROVAL_DECIDED", data__approval_id=str(desk.refund))
+    assert (told.actor, told.data["address"], told.data["comment"]) == (
+        "operator:anna",
+        "127.0.0.1",
+        WHY,
+    )
+
+
+def test_two_approvers_are_two_people(desk: Desk) -> None:
+    anna, ben = client_of("anna"), client_of("ben")
+    page = anna.get(f"/approvals/{desk.transfer}").content.decode()
+    assert "Your approval is the first of 2" in page
+    first = anna.post(f"/approvals/{desk.transfer}", word(desk.transfer), follow=True)
+    assert "1 more person must approve" in first.content.decode()
+    assert "You have decided already (APPROVED)" in first.content.decode()
+    assert state(desk.transfer) == "PENDING"
+    again = anna.post(f"/approvals/{desk.transfer}", word(desk.transfer), follow=True)
+    assert "1 more person must approve" in again.content.decode()
+    assert state(desk.transfer) == "PENDING"
+    ben.post(f"/approvals/{desk.transfer}", word(desk.transfer))
+    assert state(desk.transfer) == "APPROVED"
+
+
+def test_a_word_about_another_count_of_decisions_is_not_carried_out(desk: Desk) -> None:
+    anna, ben, form = client_of("anna"), client_of("ben"), word(desk.transfer)
+    anna.post(f"/approvals/{desk.transfer}", form)
+    answer = ben.post(f"/approvals/{desk.transfer}", form)
+    page = answer.content.decode()
+    assert answer.status_code == 409
+    assert "STATE_VERSION_MISMATCH" in page
+    assert "It changed while you were looking" in page
+    assert WHY not in page
+    assert 'id="decision"' not in page
+    assert state(desk.transfer) == "PENDING"
+
+
+def test_rejecting_needs_no_phrase_and_fails_the_task_with_the_reason(desk: Desk) -> None:
+    anna = client_of("anna")
+    form = word(desk.refund, "reject", phrase="", reason="The amount is wrong.")
+    answer = anna.post(f"/approvals/{desk.refund}", form, follow=True)
+    page = answer.content.decode()
+    assert "Rejected. The task is FAILED with your reason; nothing was sent." in page
+    assert "anna rejected it" in page
+    assert "The amount is wrong." in page
+    assert state(desk.refund) == "REJECTED"
+    task = Approval.objects.get(approval_id=desk.refund).effect.task
+    assert world.task(task.task_id).state == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("phrase", "send it", "Type exactly: send "),
+        ("phrase", "", "Type exactly: send "),
+        ("reason", "short", "Say why in 10 characters or more."),
+        ("seen_end", "", "Read the payload to its end first"),
+        ("decision", "maybe", "maybe is not one of the available choices"),
+        ("payload_digest", "sha256:1", "Enter a valid value."),
+    ],
+)
+def test_a_faulty_form_is_told_by_its_field(desk: Desk, field: str, value: str, told: str) -> None:
+    before = world.fingerprint()
+    answer = client_of("anna").post(f"/approvals/{desk.refund}", word(desk.refund) | {field: value})
+    assert answer.status_code == 422
+    assert told in answer.content.decode()
+    assert world.fingerprint() == before
+
+
+def test_whoever_submitted_the_run_sees_why_not_and_is_refused_when_it_is_forged(
+    desk: Desk,
+) -> None:
+    olga = client_of("olga", "admin")
+    page = olga.get(f"/approvals/{desk.newsletter}").content.decode()
+    assert "You submitted this run; somebody else must decide." in page
+    assert '<button class="button primary" name="decision" value="approve" disabled>' in page
+    before = world.fingerprint()
+    for form in (word(desk.newsletter), {"decision": "approve"}):
+        answer = olga.post(f"/approvals/{desk.newsletter}", form)
+        assert answer.status_code == 403
+        assert b"You submitted this run" in answer.content
+    assert world.fingerprint() == before
+    refused = Event.objects.get(kind="REFUSED", data__outcome="FORBIDDEN")
+    assert refused.actor == "operator:olga"
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_who_may_not_approve_is_told_who_may(desk: Desk, role: str) -> None:
+    client = client_of(role, role)
+    page = client.get(f"/approvals/{desk.refund}").content.decode()
+    assert "Roles that may: approvers and admins." in page
+    before = world.fingerprint()
+    assert client.post(f"/approvals/{desk.refund}", word(desk.refund)).status_code == 403
+    assert world.fingerprint() == before
+
+
+def test_who_may_not_see_payloads_sees_none_of_it(desk: Desk) -> None:
+    viewer = client_of("viktor", "viewer")
+    for address in ("/approvals", f"/approvals/{desk.refund}", f"/approvals/{desk.successor}"):
+        page = viewer.get(address).content.decode()
+        assert "1240" not in page
+        assert "1,240" not in page
+        assert "billing@" not in page
+
+
+def test_expired_is_a_state_of_its_own_and_nobody_decides_any_more(desk: Desk) -> None:
+    anna = client_of("anna")
+    page = anna.get(f"/approvals/{desk.expired}").content.decode()
+    assert "EXPIRED" in page
+    assert "Nobody answered in time." in page
+    assert 'value="approve"' not in page
+    answer = anna.post(f"/approvals/{desk.expired}", word(desk.expired))
+    assert answer.status_code == 409
+    assert state(desk.expired) == "EXPIRED"
+    told = Event.objects.get(kind="APPROVAL_EXPIRED", data__approval_id=str(desk.expired))
+    assert told.actor == "system:approvals"
+    assert not Decision.objects.filter(approval_id=desk.expired).exists()
+    assert anna.post(f"/approvals/{desk.expired}", {"decision": "approve"}).status_code == 409
+
+
+def test_what_was_approved_and_not_sent_in_time_is_told_apart(desk: Desk) -> None:
+    anna = client_of("anna")
+    anna.post(f"/approvals/{desk.refund}", word(desk.refund))
+    desks.expire(Approval.objects.get(approval_id=desk.refund))
+    page = anna.get(f"/approvals/{desk.refund}").content.decode()
+    assert "EXECUTION_EXPIRED" in page
+    assert "anna approved it, but no worker sent it in time. Nothing was sent." in page
+
+
+def test_a_superseded_request_and_its_successor_lead_to_each_other(desk: Desk) -> None:
+    anna = client_of("anna")
+    old = anna.get(f"/approvals/{desk.superseded}").content.decode()
+    assert "SUPERSEDED" in old
+    assert f'href="/approvals/{desk.successor}"' in old
+    assert 'value="approve"' not in old
+    new = anna.get(f"/approvals/{desk.successor}").content.decode()
+    assert f'href="/approvals/{desk.superseded}"' in new
+    assert "payload changed" in new
+
+
+def test_a_payload_that_was_revised_meanwhile_is_shown_with_its_difference(desk: Desk) -> None:
+    anna, form = client_of("anna"), word(desk.refund)
+    task_id = Approval.objects.get(approval_id=desk.refund).effect.task_id
+    new = desks.ask(desks.revise(task_id), {**desks.INVOICE, "amount": "12400.00"}, by=desk.fleet)
+    answer = anna.post(f"/approvals/{desk.refund}", form)
+    page = answer.content.decode()
+    assert answer.status_code == 409
+    assert "ALREADY_SETTLED" in page
+    assert (
+        '<tr class="removed"><td class="sign">\u2212</td><td>  &quot;amount&quot;: &quot;1240.00&quot;,'
+        in page
+    )
+    assert (
+        '<tr class="added"><td class="sign">+</td><td>  &quot;amount&quot;: &quot;12400.00&quot;,'
+        in page
+    )
+    assert f'href="/approvals/{new.approval_id}"' in page
+    assert not Decision.objects.filter(approval_id=desk.refund).exists()
+    assert Approval.objects.get(approval_id=new.approval_id).state == "PENDING"
+
+
+def test_other_bytes_under_the_same_request_are_not_approved(desk: Desk) -> None:
+    """No service can change what is bound; a hand on the database could, and must not be followed."""
+    form, other = word(desk.refund), "sha256:" + "f" * 64
+    with any_time() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_approval SET payload_digest = %s WHERE approval_id = %s",
+            [other, desk.refund],
+        )
+    answer = client_of("anna").post(f"/approvals/{desk.refund}", form)
+    assert answer.status_code == 409
+    assert b"PAYLOAD_CONFLICT" in answer.content
+    assert other.encode() in answer.content
+    assert state(desk.refund) == "PENDING"
+
+
+def test_a_large_payload_is_there_to_its_last_byte_in_each_way_of_reading(desk: Desk) -> None:
+    anna = client_of("anna")
+    for way in ("rendered", "json", "raw"):
+        page = anna.get(f"/approvals/{desk.large}?way={way}").content.decode()
+        assert page.count("x" * 90) == 1_000, way
+        assert "row 00999" in page
+
+
+def test_the_last_approved_payload_of_the_node_stands_beside(desk: Desk) -> None:
+    page = client_of("anna").get(f"/approvals/{desk.refund}").content.decode()
+    assert "&quot;amount&quot;: &quot;980.00&quot;" in page
+    assert "CONSUMED" in page
+    first = client_of("anna").get(f"/approvals/{desk.large}").content.decode()
+    assert "There is nothing to compare with." in first
+
+
+def test_nothing_that_can_not_be_seen_hides_in_a_payload(desk: Desk) -> None:
+    hidden = desks.parked(
+        "hidden", {"to": "safe\u202etxt.exe", "a\u200bb": "\u0007<b>"}, by=desk.fleet
+    )
+    for way in ("rendered", "json", "raw"):
+        page = client_of("anna").get(f"/approvals/{hidden.approval_id}?way={way}").content.decode()
+        for character in ("\u202e", "\u200b", "\u0007", "<b>"):
+            assert character not in page, way
+        assert "U+202E" in page
+        assert "U+200B" in page
+
+
+def test_an_unknown_request_is_not_there(desk: Desk) -> None:
+    assert client_of("anna").get(f"/approvals/{uuid4()}").status_code == 404
+    assert client_of("anna").get("/approvals?turn=nonsense&after=x&held=y").status_code == 200
