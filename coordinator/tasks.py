@@ -7,6 +7,7 @@ from coordinator.services import (
     approvals,
     coverage,
     deadlines,
+    drills,
     hints,
     leases,
     look_ups,
@@ -67,3 +68,9 @@ def roll_up() -> int:
 def settle_shadow_rounds() -> int:
     """Judge the shadow rounds whose window has passed (contract 13)."""
     return shadow_verdicts.settle_rounds(actor=system("shadow"))
+
+
+@shared_task(name="coordinator.tasks.run_drills", ignore_result=True)
+def run_drills() -> int:
+    """Drill the queues that are due, and watch over those that are overdue (contract 14)."""
+    return drills.run_due_drills(actor=system("drill"))

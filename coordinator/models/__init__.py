@@ -4,6 +4,7 @@ from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
+from .drill import DrillRun
 from .effect import Dispatch, EffectSlot, Evidence, LookUp
 from .event import Event, StoredAnswer
 from .incident import (
@@ -38,6 +39,7 @@ __all__ = [
     "Dependency",
     "Dispatch",
     "Downstream",
+    "DrillRun",
     "EffectSlot",
     "Event",
     "Evidence",

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from coordinator.canary import DRILL
 from coordinator.models import CanonicalCommit, Event, Queue
 from coordinator.outcomes import Outcome, Reason
 from coordinator.selectors.console_counts import capped_counts
@@ -131,7 +132,8 @@ def _queue_now(queue: Queue, rows: Sequence[tuple[Any, ...]], *, capped: bool) -
 
 def read_last_commits() -> tuple[RecentCommit, ...]:
     """The newest canonical commits; their ids are ordered by time."""
-    rows = CanonicalCommit.objects.order_by("-result_commit_id").values_list(
+    commits = CanonicalCommit.objects.exclude(task__kind=DRILL).order_by("-result_commit_id")
+    rows = commits.values_list(
         "task_id",
         "task__node_id",
         "task__run__run_id",
@@ -153,6 +155,7 @@ def read_refusals(now: datetime) -> Refusals:
     """The last fenced calls, and those of the last day whose fence was ahead of the database."""
     rows = (
         Event.objects.filter(refusal_key__isnull=False)
+        .exclude(actor__startswith=f"worker:{DRILL}#")
         .order_by("-id")
         .values_list(
             "kind",

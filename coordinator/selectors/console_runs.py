@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
+from coordinator.canary import SUBMITTED_BY
 from coordinator.models import Run, Task
 from coordinator.selectors.console_counts import capped_counts
 from coordinator.states import SETTLED_TASK, RunState, TaskState
@@ -60,7 +61,7 @@ def list_runs(
     held: Sequence[int] = (),
 ) -> RunPage:
     """A page of runs, newest first. `held` are the ids that a page shows already: it keeps exactly those."""
-    matching = Run.objects.all()
+    matching = Run.objects.exclude(submitted_by=SUBMITTED_BY)
     if state:
         matching = matching.filter(state=state)
     if queue:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from coordinator.canary import DRILL
 from coordinator.models import Task
 from coordinator.selectors.console_counts import capped_counts, in_time
 from coordinator.states import TaskState
@@ -88,6 +89,8 @@ def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[T
         "run__run_id": wanted.run_id,
     }
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if not (wanted.kind or wanted.run_id or wanted.ids):
+        rows = rows.exclude(kind=DRILL)  # canaries are no work; who asks for the kind sees them
     if wanted.state and not any_state:
         rows = rows.filter(state=wanted.state)
     if wanted.node:

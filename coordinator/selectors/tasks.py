@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 from django.db.models import QuerySet, Subquery
 
+from coordinator.canary import DRILL
 from coordinator.models import Attempt, Queue, Run, Task
 
 
@@ -110,6 +111,8 @@ def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
         "node_id": filters.node_id,
     }
     tasks = tasks.filter(**{field: value for field, value in wanted.items() if value is not None})
+    if filters.kind is None and filters.run_id is None:
+        tasks = tasks.exclude(kind=DRILL)  # canaries are no work; who asks for the kind sees them
     if filters.queues is not None:
         tasks = tasks.filter(queue__name__in=list(filters.queues))
     return tasks.order_by("-task_id")

@@ -16,6 +16,7 @@ from django.db.models import BooleanField, DateTimeField, F, Func, Q
 from django.db.models.expressions import RawSQL
 
 from coordinator.actors import Worker
+from coordinator.canary import DRILL
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import IsCurrent, Point, TaskRow, judge_epoch, judge_grant
 from coordinator.gates import queue_gate, queue_gates_of_tasks
@@ -166,7 +167,10 @@ def claim_task(
         return (
             replay.claims[0] if replay.claims else _record(_taken(task), demand, row, clock, task)
         )
-    refusal = _by_id_refusal(task, row, expected_state_version, clock)
+    is_anothers = task.kind == DRILL and not _is_drill(demand, task)
+    refusal = (
+        _taken(task) if is_anothers else _by_id_refusal(task, row, expected_state_version, clock)
+    )
     if refusal is not None:
         return _record(refusal, demand, row, clock, task)
     granted = _grant(demand, row, [task], clock)
@@ -192,7 +196,7 @@ def _by_id_refusal(task: TaskRow, row: QueueRow, expected: int, clock: datetime)
     claimable = (
         task.state in (TaskState.READY, TaskState.CLAIMED) and due is not None and due <= clock
     )
-    return None if claimable and _offers(row, task) else _taken(task)
+    return None if claimable and (task.kind == DRILL or _offers(row, task)) else _taken(task)
 
 
 def _taken(task: TaskRow) -> Refusal:
@@ -216,15 +220,20 @@ def _refusal(
 
     A repeat is told of grants that are there already: a stopped intake doesn't keep them from it.
     """
-    refusal = _gate_refusal(row, demand)
+    refusal = _gate_refusal(row, demand, is_drill=_is_drill(demand, task))
     if is_repeat and refusal is not None and refusal.outcome is Outcome.INTAKE_STOPPED:
         return None
     return None if refusal is None else _record(refusal, demand, row, clock, task)
 
 
-def _gate_refusal(row: QueueRow, demand: Demand) -> Refusal | None:
+def _is_drill(demand: Demand, task: TaskRow | None) -> bool:
+    """The fence drill takes its canaries whichever pool is active, at every stage, intake or not."""
+    return task is not None and task.kind == DRILL and demand.worker.pool == DRILL
+
+
+def _gate_refusal(row: QueueRow, demand: Demand, *, is_drill: bool) -> Refusal | None:
     worker = demand.worker
-    if worker.pool != row.active_pool:
+    if worker.pool != row.active_pool and not is_drill:
         return Refusal(
             Outcome.WRONG_POOL,
             f"Pool `{worker.pool}` is not the active pool of queue `{row.name}`.",
@@ -245,7 +254,7 @@ def _gate_refusal(row: QueueRow, demand: Demand) -> Refusal | None:
             evidence_recorded=True,
             current=Current(row.scheduler_epoch),
         )
-    if row.intake == Intake.STOPPED:
+    if row.intake == Intake.STOPPED and not is_drill:
         return Refusal(
             Outcome.INTAKE_STOPPED,
             f"Intake of queue `{row.name}` is stopped.",
@@ -350,6 +359,9 @@ _SERIAL_FREE: Final = (
 )
 
 
+_NO_CANARY: Final = f"kind <> '{DRILL}'"
+
+
 @lru_cache(maxsize=4 * MAX_CLAIMS)
 def _candidate_statement(limit: int, of_kinds: bool, read_only: bool) -> LockStatement:
     def where(sql: str, params: int = 0) -> RawSQL:
@@ -360,7 +372,7 @@ def _candidate_statement(limit: int, of_kinds: bool, read_only: bool) -> LockSta
     conditions += [where("replay = 'READ_ONLY'")] if read_only else []
     return LockStatement(
         lambda: (
-            Task.objects.filter(chosen, *conditions, where(_SERIAL_FREE))
+            Task.objects.filter(chosen, *conditions, where(_NO_CANARY), where(_SERIAL_FREE))
             .order_by(F("priority").desc(), "claimable_at")
             .select_for_update(skip_locked=True, of=("self",))
             .values_list(*TaskRow._fields)[:limit]

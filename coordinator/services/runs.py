@@ -7,7 +7,8 @@ from uuid import UUID
 
 import orjson
 
-from coordinator.actors import Actor
+from coordinator.actors import Actor, ActorKind
+from coordinator.canary import DRILL
 from coordinator.clock import CLOCK, clock_of
 from coordinator.gates import GateClass
 from coordinator.ids import new_id
@@ -18,7 +19,7 @@ from coordinator.states import RunState
 from . import answers, hints
 from .answers import RequestKey
 from .events import EventKind, Fact, record
-from .graphs import Guaranteed, NodeSpec, Plan, make_plan
+from .graphs import MAX_ERRORS, Guaranteed, NodeSpec, Plan, make_plan
 from .run_rows import Lane, write_edges, write_run, write_scopes, write_tasks
 from .settlements import settle_active_runs, settle_runs
 from .texts import MAX_METADATA_BYTES, canonical_text, check_text, is_storable
@@ -71,6 +72,7 @@ def submit_run(
         return seen
     errors = list(seen.errors)
     errors.extend(check_text("/name", name, least=0))
+    errors.extend(_reserved(nodes, actor))
     told, _ = canonical_text("/metadata", metadata, MAX_METADATA_BYTES, errors)
     plan = make_plan(nodes, seen.downstreams)
     if isinstance(plan, list) or errors:
@@ -81,6 +83,15 @@ def submit_run(
     if queue_id is not None:
         hints.notify(queue_id)
     return answer
+
+
+def _reserved(nodes: Sequence[NodeSpec], actor: Actor) -> list[FieldError]:
+    """No worker is offered a canary: a task of that kind by anybody else would wait for ever."""
+    if actor.kind is ActorKind.SYSTEM:
+        return []
+    told = f"`{DRILL}` is the fence drill's own; choose another kind."
+    taken = [at for at, node in enumerate(nodes) if node.kind == DRILL]
+    return [FieldError(f"/nodes/{at}/kind", told) for at in taken[:MAX_ERRORS]]
 
 
 @dataclass(frozen=True, slots=True)
