@@ -218,7 +218,7 @@ def may(actor: Actor, operation: Operation) -> bool:
 
 def sees_queue(actor: Actor, queue: str) -> bool:
     """Workers see the queues that their credential names, people all of them."""
-    return not isinstance(actor, Worker) or queue in actor.queues
+    return not isinstance(actor, Worker) or actor.reaches(queue)
 
 
 def sees_payloads(actor: Actor) -> bool:

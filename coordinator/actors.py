@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from coordinator.shadow.lanes import queue_of
+
 
 class ActorKind(StrEnum):
     WORKER = "worker"
@@ -34,6 +36,10 @@ class Worker(Actor):
     queues: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     contract: str = ""  # the X-Claim-Contract header
+
+    def reaches(self, queue: str) -> bool:
+        """Whether the credential names this queue, or the one that it is the rehearsal lane of."""
+        return queue_of(queue) in self.queues
 
 
 @dataclass(frozen=True, slots=True)

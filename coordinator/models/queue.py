@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from coordinator.shadow.lanes import SUFFIX
 from coordinator.states import MIN_TTL_SECONDS, Guarantee, Intake, RolloutStage
 
 
@@ -16,6 +17,13 @@ class Pool(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class LiveQueues(models.Manager["Queue"]):
+    """Queues as people know them, without the lanes beside them where runs are rehearsed."""
+
+    def get_queryset(self) -> models.QuerySet["Queue"]:
+        return super().get_queryset().exclude(name__endswith=SUFFIX)
 
 
 class Queue(models.Model):
@@ -39,6 +47,9 @@ class Queue(models.Model):
     retry_backoff_seconds = models.IntegerField(default=5)
     retry_backoff_max_seconds = models.IntegerField(default=300)
     created_at = models.DateTimeField(db_default=Now())
+
+    objects = LiveQueues()
+    lanes: models.Manager["Queue"] = models.Manager()  # rehearsal lanes, too
 
     class Meta:
         constraints = [

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Func, OuterRef, Q
+from django.db.models import BooleanField, ExpressionWrapper, F, Func, OuterRef, Q, Value
+from django.db.models.functions import Replace
 
-from coordinator.models import Credential, Task
+from coordinator.models import Credential, Queue, Task
+from coordinator.shadow.lanes import SUFFIX, is_rehearsal, queue_of
 from coordinator.states import Intake, Replay, RolloutStage, TaskState
 
 from .reasons import Reason, ServerClock, task_link
@@ -16,7 +18,9 @@ def capable_credentials() -> Any:
         Q(expires_at=None) | Q(expires_at__gt=ServerClock()),
         pool=OuterRef("queue__active_pool"),
         queues__contains=Func(
-            OuterRef("queue__name"), function="ARRAY", template="%(function)s[%(expressions)s]"
+            Replace(OuterRef("queue__name"), Value(SUFFIX), Value("")),
+            function="ARRAY",
+            template="%(function)s[%(expressions)s]",
         ),
         scopes__contains=["work"],
         revoked_at=None,
@@ -38,7 +42,7 @@ def obstacles(task: Any) -> Iterator[Reason]:
     if not task.capable:
         told = f"No credential of pool `{queue.active_pool_id}`, the active one, may work in queue `{queue.name}`."
         yield Reason("NO_CAPABLE_POOL", told, link)
-    if queue.rollout_stage == RolloutStage.SHADOW:
+    if queue.rollout_stage == RolloutStage.SHADOW and not _is_open_rehearsal(queue):
         yield Reason("STAGE_FORBIDS", "The queue is in SHADOW: the legacy system decides.", link)
     if queue.rollout_stage == RolloutStage.IDEMPOTENT_READS and task.replay != Replay.READ_ONLY:
         yield Reason(
@@ -72,3 +76,13 @@ def _serial_holder(task: Any) -> Iterator[Reason]:
         yield Reason(
             "SERIAL_BUSY", f"Node `{node_id}` has `{token}`; one at a time.", task_link(task_id)
         )
+
+
+def _is_open_rehearsal(queue: Queue) -> bool:
+    """A rehearsal is handed out while the queue that it belongs to is in SHADOW."""
+    return (
+        is_rehearsal(queue.name)
+        and Queue.objects.filter(
+            name=queue_of(queue.name), rollout_stage=RolloutStage.SHADOW
+        ).exists()
+    )

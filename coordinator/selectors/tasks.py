@@ -92,7 +92,7 @@ class AttemptRecord:
 
 def queue_number(name: str | None) -> Subquery | None:
     """A queue's id as a value that the planner looks up once, so that its index in page order serves."""
-    return None if name is None else Subquery(Queue.objects.filter(name=name).values("id")[:1])
+    return None if name is None else Subquery(Queue.lanes.filter(name=name).values("id")[:1])
 
 
 def run_number(run_id: UUID | None) -> Subquery | None:

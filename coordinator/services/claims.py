@@ -5,7 +5,7 @@ judge → grant. A batch of N costs the same number of statements as a batch of 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -23,9 +23,10 @@ from coordinator.gates import queue_gate, queue_gates_of_tasks
 from coordinator.models import Task
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
 from coordinator.rounds import LockStatement, Statement, close_with_round, name_point, run_round
+from coordinator.shadow.lanes import is_rehearsal
 from coordinator.states import Intake, Replay, RolloutStage, TaskState
 
-from . import answers, leases, locking, queue_ids
+from . import answers, leases, locking, queue_ids, rehearsals
 from .answers import RequestKey
 from .events import EventKind, Fact, record, refusal_fact
 from .grants import Claim, Grants, read_claims
@@ -81,24 +82,54 @@ def claim_tasks(
         answer = _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
         if answer is None:
             continue  # the remembered id is another queue's now
+        if isinstance(answer, _Rehearse):
+            return _claim_rehearsals(demand, queue=queue, limit=size, kinds=kinds)
         if (
             isinstance(answer, Claimed)
             and not answer.claims
             and not answer.replayed
             and leases.sweep_queue(queue_id)
         ):
-            return (
-                _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
-                or answer
-            )
+            again = _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
+            return answer if again is None or isinstance(again, _Rehearse) else again
         return answer
     return not_found("queue")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearse:
+    """The queue is in SHADOW: what is handed out comes from the lane beside it."""
+
+
+def _claim_rehearsals(
+    demand: Demand, *, queue: str, limit: int, kinds: Sequence[str] | None
+) -> Claimed | Refusal:
+    """The next rehearsals. The caller's epoch was the queue's; the fences carry the lane's own."""
+    lane = rehearsals.find_lane(queue=queue)
+    if lane is None:
+        return Claimed(demand.scheduler_epoch, [])
+    name, epoch = lane
+    answer = claim_tasks(
+        queue=name,
+        worker=demand.worker,
+        scheduler_epoch=epoch,
+        owner=demand.owner,
+        ttl_seconds=demand.ttl_seconds,
+        limit=limit,
+        kinds=kinds,
+        request=demand.request,
+    )
+    return (
+        replace(answer, scheduler_epoch=demand.scheduler_epoch)
+        if isinstance(answer, Claimed)
+        else answer
+    )
 
 
 @in_transaction
 def _claim_next(
     demand: Demand, *, queue: str, queue_id: int, limit: int, kinds: Sequence[str] | None
-) -> Claimed | Refusal | None:
+) -> "Claimed | Refusal | _Rehearse | None":
     gate, look_up = _once(demand.request)
     _, _, *_, queues, stored, candidates, clock_rows = run_round(
         name_point(Point.CLAIM, by_id=True),
@@ -117,10 +148,12 @@ def _claim_next(
     refusal = _refusal(row, demand, clock, is_repeat=answer is not None)
     if refusal is not None:
         return refusal
+    if row.rollout_stage == RolloutStage.SHADOW and not is_rehearsal(queue):
+        return _Rehearse()
     if answer is not None:
         return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
     tasks = [TaskRow._make(candidate) for candidate in candidates]
-    if row.rollout_stage != RolloutStage.CONDITIONAL_WRITES:
+    if row.rollout_stage == RolloutStage.IDEMPOTENT_READS:
         tasks = _offered(row, kinds, limit)
     return _grant(demand, row, tasks, clock)
 
@@ -154,7 +187,7 @@ def claim_task(
     if not locked:
         return not_found("task")
     task, row, clock = TaskRow._make(locked[0]), QueueRow._make(queues[0]), clock_of(clock_rows)
-    if row.name not in worker.queues:
+    if not worker.reaches(row.name):
         return not_found("task")
     answer = answers.stored_answer(request, stored) if request else None
     refusal = _refusal(row, demand, clock, task, is_repeat=answer is not None)
@@ -388,9 +421,7 @@ def _candidates(
 
 
 def _offered(row: QueueRow, kinds: Sequence[str] | None, limit: int) -> list[TaskRow]:
-    """The tasks that the rollout stage allows (contract 13): none in SHADOW, then READ_ONLY ones."""
-    if row.rollout_stage == RolloutStage.SHADOW:
-        return []
+    """The tasks that IDEMPOTENT_READS allows (contract 13)."""
     (rows,) = run_round(_candidates(row.id, kinds, limit, read_only=True))
     return [TaskRow._make(each) for each in rows]
 
@@ -398,7 +429,7 @@ def _offered(row: QueueRow, kinds: Sequence[str] | None, limit: int) -> list[Tas
 def _offers(row: QueueRow, task: TaskRow) -> bool:
     match row.rollout_stage:
         case RolloutStage.SHADOW:
-            return False
+            return is_rehearsal(row.name) and rehearsals.is_open(row.name)
         case RolloutStage.IDEMPOTENT_READS:
             return task.replay == Replay.READ_ONLY
         case _:

@@ -14,6 +14,7 @@ from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
 from coordinator.ids import new_ids
 from coordinator.outcomes import FieldError, Refusal, invalid
 from coordinator.rounds import Statement
+from coordinator.shadow.lanes import is_rehearsal
 from coordinator.states import AttemptState, TaskState
 
 from . import hints, settlements
@@ -211,7 +212,9 @@ def _accept(bench: _Bench, checked: _Checked, offered: Offered) -> Accepted:
         released=bench.release.children_of(task.task_id),
         digest=checked.digest,
     )
-    bench.book.take(item.memory, accepted.result_commit_id)
+    rehearsed = is_rehearsal(hearing.queues[task.queue_id].name)
+    if not rehearsed:
+        bench.book.take(item.memory, accepted.result_commit_id)
     # A later item of this batch for the same task is judged by what this one has done.
     hearing.tasks[task.task_id] = task._replace(
         state=TaskState.COMMITTED,
@@ -231,9 +234,20 @@ def _accept(bench: _Bench, checked: _Checked, offered: Offered) -> Accepted:
             claim_generation=task.claim_generation,
             scheduler_epoch=task.scheduler_epoch,
             released=accepted.released[:MAX_NAMED],
+            would_write=[_would_write(write) for write in item.memory] if rehearsed else None,
         )
     )
     return accepted
+
+
+def _would_write(write: MemoryWrite) -> dict[str, Any]:
+    """Of a rehearsal's commit, which leaves shared memory as it is (contract 13)."""
+    return {
+        "namespace": write.namespace,
+        "key": write.key,
+        "expected_version": write.expected_version,
+        "value_digest": write.value_digest,
+    }
 
 
 def _is_inline(offered: Offered | None) -> bool:

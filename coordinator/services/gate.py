@@ -46,7 +46,7 @@ def redeem_dispatch(
     ALREADY_REDEEMED, PAYLOAD_CONFLICT, NOT_FOUND, INVALID; then the tool must not act.
     """
     hearing = open_effect(effect_id, Point.REDEEM, actor=gate)
-    if hearing is None or hearing.queue.name not in gate.queues:
+    if hearing is None or not gate.reaches(hearing.queue.name):
         return not_found("effect")
     dispatch = next(
         (each for each in hearing.slot.dispatches if each.dispatch_id == dispatch_id), None

@@ -20,6 +20,7 @@ from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
 from coordinator.passes import present
 from coordinator.rounds import Statement, close_with_round, name_point, run_round
+from coordinator.shadow.lanes import queue_of
 from coordinator.states import AttemptState
 
 from . import locking
@@ -74,7 +75,7 @@ class Hearing:
                 FieldError("/fence/attempt_id", "It is not the attempt that the address names.")
             )
         row = self.queues[task.queue_id]
-        if queue is not None and row.name != queue:
+        if queue is not None and queue_of(row.name) != queue:
             return not_found(f"attempt in queue `{queue}`")
         return judge(call, task=task, attempt=attempt, epoch=row.scheduler_epoch)
 

@@ -32,12 +32,16 @@ _RECONNECT_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 
 _MAY_HAVE_WORK: Final = """
-SELECT q.id FROM unnest(%s::int[]) AS q(id) WHERE EXISTS (
+SELECT q.id FROM unnest(%s::int[]) AS q(id) CROSS JOIN LATERAL (
+  SELECT CASE WHEN b.rollout_stage = 'SHADOW' AND b.name NOT LIKE '%%~shadow'
+              THEN (SELECT r.id FROM coordinator_queue r WHERE r.name = b.name || '~shadow') ELSE b.id END AS id
+  FROM coordinator_queue b WHERE b.id = q.id) lane
+WHERE EXISTS (
   SELECT 1 FROM coordinator_task t
-  WHERE t.queue_id = q.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp())
+  WHERE t.queue_id = lane.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp())
 OR EXISTS (
   SELECT 1 FROM coordinator_task t
-  WHERE t.queue_id = q.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
+  WHERE t.queue_id = lane.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
     AND t.lease_expires_at <= clock_timestamp())
 """
 

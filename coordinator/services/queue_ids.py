@@ -17,7 +17,7 @@ def candidates(name: str) -> Iterator[int]:
     remembered = _ids.get(name)
     if remembered is not None:
         yield remembered
-    found = Queue.objects.filter(name=name).values_list("id", flat=True).first()
+    found = Queue.lanes.filter(name=name).values_list("id", flat=True).first()
     if found is None:
         _ids.pop(name, None)
         return

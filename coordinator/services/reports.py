@@ -330,7 +330,7 @@ def _report_by_gate(
 ) -> Recorded | Refusal:
     # The guard passed the call when it was redeemed; what came of it counts whoever holds the task by now.
     found = open_effect(effect_id, Point.REPORT, actor=gate, act="report_by_gate")
-    if found is None or found.queue.name not in gate.queues:
+    if found is None or not gate.reaches(found.queue.name):
         return not_found("effect")
     slot = found.slot
     dispatch = next(

@@ -14,9 +14,10 @@ from coordinator.gates import GateClass
 from coordinator.ids import new_id
 from coordinator.outcomes import FieldError, Refusal, invalid
 from coordinator.rounds import Statement, name_point, run_round
-from coordinator.states import RunState
+from coordinator.shadow.lanes import is_rehearsal
+from coordinator.states import RolloutStage, RunState
 
-from . import answers, hints
+from . import answers, hints, rehearsals
 from .answers import RequestKey
 from .events import EventKind, Fact, record
 from .graphs import MAX_ERRORS, Guaranteed, NodeSpec, Plan, make_plan
@@ -65,7 +66,8 @@ def submit_run(
     commits. Takes the queue's gate shared; intake may be stopped. Refused with every fault at
     once, each with a JSON pointer: duplicate or unknown names, a cycle, limits (graphs.py), an
     unknown queue, unregistered downstreams, slots that do not fit `replay`. The same request
-    again gets the first answer, `replayed`.
+    again gets the first answer, `replayed`. A queue in SHADOW takes it as a rehearsal, which
+    it stays for ever (contract 13).
     """
     seen = _look(queue=queue, nodes=nodes, request=request)
     if isinstance(seen, Refusal | Submitted):
@@ -80,6 +82,15 @@ def submit_run(
     answer, queue_id = _store(
         queue=queue, name=name, metadata=told, plan=plan, actor=actor, request=request
     )
+    if answer is None:
+        return submit_run(
+            queue=rehearsals.ensure_lane(queue=queue),
+            name=name,
+            metadata=metadata,
+            nodes=nodes,
+            actor=actor,
+            request=request,
+        )
     if queue_id is not None:
         hints.notify(queue_id)
     return answer
@@ -123,8 +134,8 @@ def _look(
 @in_transaction
 def _store(
     *, queue: str, name: str, metadata: str, plan: Plan, actor: Actor, request: RequestKey | None
-) -> tuple[Submitted | Refusal, int | None]:
-    """The answer, and the queue's id where this call has stored a run."""
+) -> tuple[Submitted | Refusal | None, int | None]:
+    """The answer, and the queue's id where this call has stored a run; no answer where it is to be rehearsed."""
     _, _, found, lanes, clock = run_round(
         name_point("submit"),
         Statement(_GATE, (queue,)),
@@ -135,7 +146,9 @@ def _store(
     before = _answered(request, found)
     if before is not None:
         return before, None
-    queue_id, max_attempts, run_number = lanes[0]
+    queue_id, max_attempts, run_number, stage = lanes[0]
+    if stage == RolloutStage.SHADOW and not is_rehearsal(queue):
+        return None, None
     lane = Lane(queue_id, max_attempts, run_number, clock_of(clock))
     answer = Submitted(
         run_id=new_id(),
@@ -175,7 +188,7 @@ _GATE: Final = f"SELECT pg_advisory_xact_lock_shared({int(GateClass.QUEUE)}, id)
 #: After the gate, in a statement of its own. The run's number is taken here, so that all
 #: writes fit into one round.
 _LANE: Final = (
-    "SELECT id, max_attempts, nextval(pg_get_serial_sequence('coordinator_run', 'id'))::int"
+    "SELECT id, max_attempts, nextval(pg_get_serial_sequence('coordinator_run', 'id'))::int, rollout_stage"
     " FROM coordinator_queue WHERE name = %s"
 )
 _QUEUE: Final = "SELECT 1 FROM coordinator_queue WHERE name = %s"

@@ -16,6 +16,7 @@ from coordinator.states import RolloutStage
 from . import hints
 from .epochs import bump_epoch
 from .events import EventKind, Fact, record
+from .rehearsals import end_rehearsals
 from .texts import check_reason
 from .transactions import in_transaction
 
@@ -89,6 +90,8 @@ def _promote(
             " ".join(each.detail for each in blocking),
             extra={"blocking": blocking},
         )
+    if expected == RolloutStage.SHADOW:
+        end_rehearsals(queue=queue, reason=reason, actor=actor)
     measured = {each.name: each.value for each in gate.criteria}
     return _write(opened, target, EventKind.STAGE_PROMOTED, reason, actor, measured=measured)
 
@@ -105,6 +108,8 @@ def _demote(
     )
     if isinstance(bumped, Refusal):
         return bumped
+    if target == RolloutStage.SHADOW:
+        end_rehearsals(queue=queue, reason=reason, actor=actor)
     opened.row.scheduler_epoch = bumped.scheduler_epoch
     return _write(opened, target, EventKind.STAGE_DEMOTED, reason, actor, revoked=bumped.revoked)
 

@@ -1,9 +1,8 @@
 """C16 — the dry run that sent real mail, and the one that proved nothing: what the ledger has to say about it.
 
-In a queue that the legacy system decides (SHADOW) nothing with an effect is handed out at all; and under a grant from
-before, every acceptance is refused, whatever the kind of downstream, by the one service that ever permits a send: no
-handler has to know. What is prepared goes through the same durable path as ever. The shadow judge with its own
-namespace, its counts (steps 2 and 4) and the gate of a promotion come with the shadow rollout.
+Under a grant from before the queue went into SHADOW every acceptance is refused, whatever the kind of downstream, by
+the one service that ever permits a send: no handler has to know. What is prepared goes through the same durable path
+as ever. Rehearsals, from submitting to going live, are in test_c16_rehearsal.py.
 """
 
 from typing import Any

@@ -19,6 +19,8 @@ LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 #: What stands in URLs and metrics: queues, pools, downstreams.
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+#: A queue in a filter: its rehearsal lane may be asked for, too (contract 13).
+LaneWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(~shadow)?$")]
 #: What people choose freely: nodes, kinds, owners, slots, keys.
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=MAX_REASON_CHARS)]

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from coordinator.access import Operation, sees_payloads
 from coordinator.api.bodies.effects import ApproveBody, RejectBody
-from coordinator.api.bodies.fields import Word
+from coordinator.api.bodies.fields import LaneWord, Word
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
@@ -30,7 +30,7 @@ _REFUSALS = (
 
 class ApprovalQuery(PageQuery):
     state: ApprovalState | None = None
-    queue: Word | None = None
+    queue: LaneWord | None = None
     downstream: Word | None = None
     task_id: UUID | None = None
 

@@ -13,7 +13,7 @@ from coordinator.api.bodies.effects import (
     RedeemBody,
     ReportBody,
 )
-from coordinator.api.bodies.fields import Word
+from coordinator.api.bodies.fields import LaneWord, Word
 from coordinator.api.endpoint import Answer, Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of, whole
 from coordinator.api.paths import effect_id_of, uuid_of
@@ -56,7 +56,7 @@ _FENCED: Final = (
 
 
 class EffectQuery(PageQuery):
-    queue: Word | None = None
+    queue: LaneWord | None = None
     downstream: Word | None = None
     state: EffectState | None = None
     may_be_out: Annotated[bool | None, Field(description="ACCEPTED, UNKNOWN or RESENDABLE.")] = None

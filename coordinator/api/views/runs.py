@@ -6,7 +6,7 @@ from pydantic import Field
 
 from coordinator.access import Operation
 from coordinator.actors import Operator, Worker
-from coordinator.api.bodies.fields import Word
+from coordinator.api.bodies.fields import LaneWord
 from coordinator.api.bodies.runs import CancelRunBody, RunBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
@@ -23,6 +23,7 @@ from coordinator.selectors.runs import (
 )
 from coordinator.services.cancels import CancelledRun, cancel_run
 from coordinator.services.runs import Submitted, submit_run
+from coordinator.shadow.lanes import lane_of
 from coordinator.states import RunState
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RunQuery(PageQuery):
-    queue: Word | None = None
+    queue: LaneWord | None = None
     state: RunState | None = None
     name: str | None = Field(default=None, max_length=200)
 
@@ -105,7 +106,9 @@ class RunCancel(Endpoint):
 
 def queues_of(caller: Worker | Operator) -> frozenset[str] | None:
     """The queues that a caller is limited to; None for people."""
-    return caller.queues if isinstance(caller, Worker) else None
+    if not isinstance(caller, Worker):
+        return None
+    return caller.queues | {lane_of(queue) for queue in caller.queues}
 
 
 def seen_run(caller: Worker | Operator, run_id: str) -> "Run | None":

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from coordinator.access import Operation, sees_payloads
 from coordinator.actors import Worker
-from coordinator.api.bodies.fields import Word
+from coordinator.api.bodies.fields import LaneWord
 from coordinator.api.bodies.runs import TaskBody
 from coordinator.api.endpoint import Answer, Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of, whole
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class TaskQuery(PageQuery):
-    queue: Word | None = None
+    queue: LaneWord | None = None
     state: TaskState | None = None
     run_id: UUID | None = None
     kind: str | None = Field(default=None, max_length=200)
