@@ -67,7 +67,8 @@ def live_rows() -> list[Any]:
             " JOIN coordinator_queue q ON q.id = t.queue_id AND q.name = 'q'"
             " LEFT JOIN coordinator_attempt a ON a.task_id = t.task_id ORDER BY t.task_id"
         )
-        return cursor.fetchall()
+        rows: list[Any] = cursor.fetchall()
+    return rows
 
 
 def rehearse(name: str) -> Any:
