@@ -14,6 +14,7 @@ _SECTIONS: Final = {
     "run": "run",
     "task": "task",
     "queue": "queue",
+    "audit": "audit",
     "worker": "worker",
     "pool": "pool",
     "downstream": "downstream",

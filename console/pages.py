@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -34,7 +35,7 @@ class Live:
     every_seconds: int
 
 
-View = TypeVar("View", bound=Callable[..., HttpResponse])
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 def page(
@@ -44,7 +45,7 @@ def page(
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             response = _refusal(request, needs, methods) or view(request, *args, **kwargs)
             response.headers.setdefault("Cache-Control", "no-store")
             return response

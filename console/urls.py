@@ -5,6 +5,7 @@ from django.urls import path
 from console.views import (
     accounts,
     approvals,
+    audit,
     credentials,
     decisions,
     downstreams,
@@ -44,6 +45,8 @@ urlpatterns = [
     path("credentials/<uuid:credential_id>", credentials.credential, name="credential"),
     path("credentials/<uuid:credential_id>/revoke", credentials.revoke, name="credential-revoke"),
     path("credentials/<uuid:credential_id>/rotate", credentials.rotate, name="credential-rotate"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/export.<str:form>", audit.export, name="audit-export"),
     path("downstreams", downstreams.downstream_list, name="downstreams"),
     path("downstreams/new", downstreams.register, name="downstream-new"),
     path("downstreams/<path:name>/change", downstreams.change, name="downstream-change"),

@@ -116,6 +116,8 @@ def _pages(scene: Any) -> dict[str, str]:
         "credential-new": "/credentials/new",
         "credential-revoke": f"/credentials/{scene.credential}/revoke",
         "credential-rotate": f"/credentials/{scene.credential}/rotate",
+        "audit": "/audit",
+        "audit-refused": "/audit?refused=only&queue=review",
         "workers": "/workers",
         "pools": "/pools",
         "downstreams": "/downstreams",

@@ -1,0 +1,166 @@
+"""The audit as a person reads and exports it: the filter of an address, before and after, and files."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import orjson
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+
+from console.filters import MAX_TEXT, as_number, as_uuid, query_string
+from console.visible import compact
+from coordinator.selectors.console_audit import AuditFilter, AuditRow
+
+REFUSED: Final = ("only", "without")
+_NAMES: Final = ("actor", "kind", "queue", "object", "refused", "since", "until")
+#: What a spreadsheet would run, or take for a formula, when it stands first in a cell.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_ADDRESS: Final = "address"
+_HIDDEN: Final = frozenset({_ADDRESS, "before", "after", "reason"})
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAudit:
+    """The filter as typed and as understood; `faults` by field. `before` is where a page goes on."""
+
+    typed: dict[str, str]
+    audit: AuditFilter
+    before: int | None = None
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def link(self, **changes: str) -> str:
+        return query_string({**self.typed, **changes})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event in parts: why, what changed (name, before, after), and what else it says."""
+
+    row: AuditRow
+    reason: str
+    changes: list[tuple[str, str, str]]
+    rest: dict[str, Any]
+    address: str
+    name: str
+
+
+def wanted_audit(query: Mapping[str, Any], zone: ZoneInfo) -> WantedAudit:
+    typed = {name: str(query[name]).strip()[:MAX_TEXT] for name in _NAMES if query.get(name)}
+    typed = {name: value.replace("\x00", "") for name, value in typed.items() if value}
+    faults: dict[str, str] = {}
+    ids = as_uuid(typed.get("object"))
+    wanted = AuditFilter(
+        actor=typed.get("actor", ""),
+        kind=typed.get("kind", ""),
+        queue=typed.get("queue", ""),
+        object="" if ids else typed.get("object", ""),
+        ids=ids,
+        refused=typed.get("refused", "") if typed.get("refused") in REFUSED else "",
+        since=_instant("since", typed, zone, faults),
+        until=_instant("until", typed, zone, faults),
+    )
+    return WantedAudit(typed, wanted, as_big_number(query.get("before")), faults)
+
+
+def as_big_number(text: str | None) -> int | None:
+    """An id of an event: as `as_number`, up to 18 digits."""
+    if text and text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    return as_number(text)
+
+
+def tell(row: AuditRow) -> Told:
+    data = row.data
+    before, after = data.get("before"), data.get("after")
+    changes = []
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*before, *(name for name in after if name not in before)]
+        changes = [(name, _text(before.get(name)), _text(after.get(name))) for name in names]
+    rest = {name: value for name, value in data.items() if name not in _HIDDEN}
+    if not changes:
+        rest |= {name: data[name] for name in ("before", "after") if name in data}
+    return Told(
+        row=row,
+        reason=str(data.get("reason") or ""),
+        changes=changes,
+        rest=rest,
+        address=str(data.get(_ADDRESS) or ""),
+        name=str(data.get("name") or data.get("person") or ""),
+    )
+
+
+def as_ndjson(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[bytes]:
+    """One object a line. A last `{"continue_before": …}` where the export had to end early."""
+    for row in rows:
+        told = {"continue_before": row} if isinstance(row, int) else _record(row, addresses)
+        yield orjson.dumps(told, default=str, option=orjson.OPT_UTC_Z) + b"\n"
+
+
+def as_csv(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[bytes]:
+    """As `as_ndjson`. Cells that a spreadsheet would take for a formula begin with an apostrophe."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    names = [*AuditRow.__dataclass_fields__, *(["address"] if addresses else [])]
+    writer.writerow(names)
+    for row in rows:
+        if isinstance(row, int):
+            writer.writerow([f"continue_before={row}"])
+        else:
+            record = _record(row, addresses)
+            writer.writerow([harmless(_text(record.get(name))) for name in names])
+        if buffer.tell() > _FLUSH_CHARS:
+            yield _drain(buffer)
+    yield _drain(buffer)
+
+
+_FLUSH_CHARS: Final = 32_768
+
+
+def harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def _drain(buffer: io.StringIO) -> bytes:
+    text = buffer.getvalue()
+    buffer.seek(0)
+    buffer.truncate()
+    return text.encode()
+
+
+def _record(row: AuditRow, addresses: bool) -> dict[str, Any]:
+    record = {name: getattr(row, name) for name in AuditRow.__dataclass_fields__}
+    record["data"] = {name: value for name, value in row.data.items() if name != _ADDRESS}
+    if addresses:
+        record["address"] = row.data.get(_ADDRESS)
+    return record
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.isoformat() if isinstance(value, datetime) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return compact(value) if isinstance(value, (str, dict, list, bool)) else str(value)
+
+
+def _instant(
+    name: str, typed: Mapping[str, str], zone: ZoneInfo, faults: dict[str, str]
+) -> datetime | None:
+    text = typed.get(name, "")
+    if not text:
+        return None
+    try:
+        found = parse_datetime(text) or parse_datetime(f"{text}T00:00")
+    except ValueError:
+        found = None
+    if found is None:
+        faults[name] = _("Not an instant. Write it as 2026-05-31 or 2026-05-31T14:00.")
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=zone)
