@@ -44,6 +44,7 @@ class Operation(StrEnum):
     CANCEL_TASK = "cancel_task"
     REVISE_TASK = "revise_task"
     REOPEN_TASK = "reopen_task"
+    RELEASE_RESTORE_HOLD = "release_restore_hold"
     CLAIM_TASKS = "claim_tasks"
     CLAIM_TASK = "claim_task"
     WAIT_FOR_WORK = "wait_for_work"
@@ -163,6 +164,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.CANCEL_TASK: _CANCEL,
     _O.REVISE_TASK: _CANCEL,
     _O.REOPEN_TASK: _CANCEL,
+    _O.RELEASE_RESTORE_HOLD: Rule(permission="reconcile"),
     _O.CLAIM_TASKS: _WORK,
     _O.CLAIM_TASK: _WORK,
     _O.WAIT_FOR_WORK: _WORK,

@@ -195,6 +195,18 @@ def judge_grant(
     return IsCurrent(task.task_id)
 
 
+def grants_are_void(why: str, task: TaskRow, epoch: int) -> Refusal:
+    """A grant of a database that may have been restored: its epoch will be raised past it (contract 12)."""
+    return Refusal(
+        Outcome.FENCED,
+        f"Every earlier grant is void. {why}",
+        reason=Reason.STALE_EPOCH,
+        evidence_recorded=True,
+        current=current_counters(task, epoch),
+        extra={"task_state": task.state},
+    )
+
+
 def current_counters(task: TaskRow, epoch: int) -> Current:
     return Current(epoch, task.claim_generation, task.cancel_generation, task.state_version)
 

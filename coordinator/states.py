@@ -125,7 +125,14 @@ _I = IncidentState
 
 #: From each task state, the states that a transition may lead to (contract 2, 10).
 TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
-    _T.BLOCKED: frozenset({_T.READY, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.BLOCKED: frozenset(
+        {
+            _T.READY,
+            _T.CANCELLED,
+            _T.SUPERSEDED,
+            _T.AWAITING_RECONCILIATION,  # held after a restore
+        }
+    ),
     _T.READY: frozenset(
         {
             _T.CLAIMED,
@@ -155,7 +162,14 @@ TASK_ARROWS: Final[dict[TaskState, frozenset[TaskState]]] = {
             _T.SUPERSEDED,
         }
     ),
-    _T.AWAITING_RECONCILIATION: frozenset({_T.READY, _T.CANCELLED, _T.SUPERSEDED}),
+    _T.AWAITING_RECONCILIATION: frozenset(
+        {
+            _T.READY,
+            _T.BLOCKED,  # the hold of a restore was released, and a parent has not committed
+            _T.CANCELLED,
+            _T.SUPERSEDED,
+        }
+    ),
     _T.COMMITTED: frozenset({_T.SUPERSEDED}),
     _T.CANCELLED: frozenset({_T.READY, _T.BLOCKED, _T.AWAITING_RECONCILIATION}),
     _T.SUPERSEDED: frozenset(),

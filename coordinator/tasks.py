@@ -9,6 +9,7 @@ from coordinator.services import (
     deadlines,
     drills,
     hints,
+    identity,
     leases,
     look_ups,
     roll_ups,
@@ -47,7 +48,12 @@ def expire_approvals() -> int:
 
 @shared_task(name="coordinator.tasks.look_up_effects", ignore_result=True)
 def look_up_effects() -> int:
-    """Ask the registered downstreams about UNKNOWN effects that nobody holds (contract 8.4)."""
+    """Ask the registered downstreams about UNKNOWN effects that nobody holds (contract 8.4).
+
+    Not from a database that may be a copy: it contacts nobody.
+    """
+    if identity.standing_hold():
+        return 0
     return look_ups.look_up_effects(adapters=registered_adapters(), actor=system("look-ups"))
 
 
@@ -74,3 +80,9 @@ def settle_shadow_rounds() -> int:
 def run_drills() -> int:
     """Drill the queues that are due, and watch over those that are overdue (contract 14)."""
     return drills.run_due_drills(actor=system("drill"))
+
+
+@shared_task(name="coordinator.tasks.confirm_identity", ignore_result=True)
+def confirm_identity() -> bool:
+    """Compare the database with what is kept outside of it, and keep its epochs there (contract 12)."""
+    return not identity.confirm_identity()

@@ -21,6 +21,7 @@ KEPT = frozenset(
         "auth_permission",
         "auth_group",
         "auth_group_permissions",
+        "coordinator_installation",
     }
 )
 
@@ -46,6 +47,20 @@ def empty_all_tables() -> None:
             " AND state LIKE 'idle in transaction%' AND application_name LIKE 'tenure%'"
         )
         cursor.execute(f"TRUNCATE {names} RESTART IDENTITY")
+    forget_the_record()
+
+
+def forget_the_record() -> None:
+    """The next test begins with an empty database that nobody has seen before, and that is in no doubt."""
+    from coordinator.outside import change_record
+    from coordinator.services import identity
+
+    change_record(identity.record_path(), identity.database_name(), lambda _: None)
+    if identity.standing_hold():
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('tenure.point', 'test', true)")
+            cursor.execute("DELETE FROM coordinator_installation")
+        assert not identity.confirm_identity()
 
 
 def _fixture_teardown(self: TransactionTestCase) -> None:
@@ -62,8 +77,16 @@ def _truncate_instead_of_flush() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """Ends the listener that a waiting hint has started: its connection would keep the database from being dropped."""
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Compares the database's identity once; at the end ends the listener that a waiting hint has started.
+
+    Its connection would keep the database from being dropped.
+    """
+    with django_db_blocker.unblock():
+        forget_the_record()
+        from coordinator.services.identity import confirm_identity
+
+        assert not confirm_identity()
     yield
     from coordinator.services import hints
 

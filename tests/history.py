@@ -108,12 +108,15 @@ RULES: dict[str, str] = {
         LEFT JOIN coordinator_dispatch d ON d.effect_id = e.effect_id GROUP BY e.effect_id
         HAVING e.dispatches <> count(d.dispatch_id) OR e.dispatches <> coalesce(max(d.number), 0)
     """,
+    # A dispatch that stands for the calls that a restore has lost was not accepted here, nor approved.
     "a slot is bound once, and each acceptance is told": """
         SELECT e.effect_id, e.dispatches FROM coordinator_effectslot e
         LEFT JOIN coordinator_event t ON t.task_id = e.task_id AND t.data ->> 'effect_id' = e.effect_id
         GROUP BY e.effect_id
         HAVING count(*) FILTER (WHERE t.kind = 'EFFECT_PREPARED') <> 1
-            OR count(*) FILTER (WHERE t.kind = 'EFFECT_ACCEPTED') <> e.dispatches
+            OR count(*) FILTER (WHERE t.kind = 'EFFECT_ACCEPTED') <> e.dispatches - (
+                SELECT count(*) FROM coordinator_dispatch d
+                WHERE d.effect_id = e.effect_id AND d.request_id = 'after_restore:')
     """,
     "a dispatch has the grant of the attempt that made it": """
         SELECT d.dispatch_id FROM coordinator_dispatch d
@@ -148,7 +151,8 @@ RULES: dict[str, str] = {
         JOIN coordinator_effectslot e ON e.effect_id = d.effect_id
         LEFT JOIN coordinator_approval a ON a.effect_id = d.effect_id AND a.dispatch_number = d.number
              AND a.state = 'CONSUMED' AND a.payload_digest = e.payload_digest
-        WHERE e.is_exclusive GROUP BY d.dispatch_id HAVING count(a.approval_id) <> 1
+        WHERE e.is_exclusive AND d.request_id <> 'after_restore:'
+        GROUP BY d.dispatch_id HAVING count(a.approval_id) <> 1
     """,
     "an approval is used up by one dispatch, and given by as many people as it needs": """
         SELECT a.approval_id, a.state FROM coordinator_approval a

@@ -39,6 +39,10 @@ def pytest_load_initial_conftests() -> None:
     os.environ.setdefault(
         "DJANGO_ALLOW_ASYNC_UNSAFE", "true"
     )  # a browser driver's loop runs in the test's thread
+    # One a process: workers of pytest-xdist share the state folder, and some tests spoil the file.
+    os.environ["TENURE_IDENTITY_FILE"] = str(
+        Path(tempfile.mkdtemp(prefix="tenure-identity-")) / "identity.json"
+    )
     if os.environ.get("DATABASE_URL"):
         return
     _sweep_dead_runs()
@@ -60,6 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_unconfigure() -> None:
     global _server  # noqa: PLW0603 - one for the whole run
+    shutil.rmtree(Path(os.environ.pop("TENURE_IDENTITY_FILE")).parent, ignore_errors=True)
     if _server is not None:
         _server.stop()
         shutil.rmtree(_server.state, ignore_errors=True)

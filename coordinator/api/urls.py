@@ -58,6 +58,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tasks/<str:task_id>/cancel", steering.TaskCancel.as_view()),
     path("tasks/<str:task_id>/revise", steering.TaskRevise.as_view()),
     path("tasks/<str:task_id>/reopen", steering.TaskReopen.as_view()),
+    path("tasks/<str:task_id>/restore-hold/release", steering.TaskRestoreHold.as_view()),
     path("attempts/<str:attempt_id>/renew", attempts.AttemptRenew.as_view()),
     path("attempts/<str:attempt_id>/stage", attempts.AttemptStage.as_view()),
     path("attempts/<str:attempt_id>/commit", attempts.AttemptCommit.as_view()),

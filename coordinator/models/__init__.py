@@ -15,6 +15,7 @@ from .incident import (
     IncidentQueue,
     IncidentStep,
 )
+from .installation import Installation, Restore, RestoreHold
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
@@ -48,6 +49,7 @@ __all__ = [
     "IncidentHold",
     "IncidentQueue",
     "IncidentStep",
+    "Installation",
     "LookUp",
     "MemoryFact",
     "MemoryKey",
@@ -55,6 +57,8 @@ __all__ = [
     "Pool",
     "Queue",
     "RefusedWrites",
+    "Restore",
+    "RestoreHold",
     "RollUp",
     "Run",
     "SerialScope",

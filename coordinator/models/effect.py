@@ -47,6 +47,8 @@ class EffectSlot(models.Model):
     #: A receipt turned up late: nobody may say any more that it did not happen.
     happened_on_file = models.BooleanField(default=False)
     duplicate_suspected = models.BooleanField(default=False)
+    #: Nothing on file says that it is out: what would say so may have been lost with a restore (contract 12).
+    out_on_suspicion = models.BooleanField(db_default=False)
     #: The last finding and the dispatch count it judged, so that a repeat is known.
     verdict = models.TextField(null=True)
     verdict_dispatches = models.IntegerField(null=True)
@@ -60,9 +62,13 @@ class EffectSlot(models.Model):
             models.UniqueConstraint(
                 name="effect_one_out_per_scope",
                 fields=["downstream", "serial_scope"],
-                # A receipt that turns up late is known to have happened: it is taken whatever else is out.
+                # A receipt that turns up late is known to have happened: it is taken whatever else is out. After a
+                # restore every one of them may be out, and none is sent before all but it are settled.
                 condition=Q(
-                    is_exclusive=True, happened_on_file=False, state__in=sorted(MAY_BE_OUT)
+                    is_exclusive=True,
+                    happened_on_file=False,
+                    out_on_suspicion=False,
+                    state__in=sorted(MAY_BE_OUT),
                 ),
             ),
             models.CheckConstraint(name="effect_state", condition=Q(state__in=list(EffectState))),

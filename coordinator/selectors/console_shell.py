@@ -23,7 +23,7 @@ class OpenBreakGlass:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The database's time, the queues in short, and the break-glass session that ends last."""
+    """The database's time, the queues in short, the break-glass session that ends last, why intake is held."""
 
     now: datetime
     queue_names: tuple[str, ...]
@@ -31,6 +31,7 @@ class Shell:
     stopped: int
     epoch: int | None
     break_glass: OpenBreakGlass | None
+    hold: str = ""
     #: Requests that wait for a person's word, and effects whose outcome nobody knows; capped.
     asked: int = 0
     unknown: int = 0
@@ -50,7 +51,8 @@ def shown_count(count: int) -> str:
 
 _READ: Final = """
 WITH clock AS (SELECT clock_timestamp() AS now)
-SELECT clock.now, q.names, q.total, q.stopped, q.epoch, b.opened_by, b.reason, b.expires_at,
+SELECT clock.now, q.names, q.total, q.stopped, q.epoch,
+  (SELECT held_because FROM coordinator_installation), b.opened_by, b.reason, b.expires_at,
   (SELECT count(*) FROM (
      SELECT 1 FROM coordinator_approval WHERE state IN ('PENDING', 'APPROVED') AND state = 'PENDING'
        AND expires_at > clock.now LIMIT %s) AS asked),
@@ -76,7 +78,7 @@ def read_shell() -> Shell:
         cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_QUEUE_NAMES))
         row = cursor.fetchone()
     assert row is not None
-    now, names, total, stopped, epoch, *session, asked, unknown = row
+    now, names, total, stopped, epoch, hold, *session, asked, unknown = row
     return Shell(
         now=now,
         queue_names=tuple(names or ()),
@@ -84,6 +86,7 @@ def read_shell() -> Shell:
         stopped=stopped,
         epoch=epoch,
         break_glass=OpenBreakGlass(*session) if session[0] is not None else None,
+        hold=hold or "",
         asked=asked,
         unknown=unknown,
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Exists
 
-from coordinator.models import Approval, Attempt, EffectSlot, Event, Task
+from coordinator.models import Approval, Attempt, EffectSlot, Event, RestoreHold, Task
 from coordinator.states import MAY_BE_OUT, ApprovalState, TaskState
 
 from .obstacles import capable_credentials, is_due, obstacles
@@ -107,6 +107,9 @@ def _approvals(task: Any) -> Iterator[Reason]:
 
 
 def _unsettled(task: Any) -> Iterator[Reason]:
+    if RestoreHold.objects.filter(task=task, released_at=None).exists():
+        told = "The database was restored: an effect of it may have happened that can't be seen. A person must say so."
+        yield Reason("RESTORE_HOLD", told, task_link(task.task_id))
     out = EffectSlot.objects.filter(task=task, state__in=sorted(MAY_BE_OUT)).order_by("effect_id")
     for effect_id, slot, downstream in out.values_list("effect_id", "slot", "downstream")[
         :MAX_NAMED

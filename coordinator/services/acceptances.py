@@ -396,7 +396,8 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _ACCEPT: Final = """
 UPDATE coordinator_effectslot SET state = 'ACCEPTED', dispatches = dispatches + 1, accepted_at = %s,
-  first_accepted_at = coalesce(first_accepted_at, %s), call_deadline = %s, unknown_since = NULL, needs_approval = false,
+  first_accepted_at = coalesce(first_accepted_at, %s), call_deadline = %s, unknown_since = NULL,
+  needs_approval = false, out_on_suspicion = false,
   verdict = NULL, verdict_dispatches = NULL, probes = 0, probe_after = NULL
 WHERE effect_id = %s
 """

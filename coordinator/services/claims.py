@@ -7,11 +7,12 @@ judge → grant. A batch of N costs the same number of statements as a batch of 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 from uuid import UUID
 
 import orjson
+from django.db import transaction
 from django.db.models import BooleanField, DateTimeField, F, Func, Q
 from django.db.models.expressions import RawSQL
 
@@ -30,6 +31,7 @@ from . import answers, leases, locking, queue_ids, rehearsals
 from .answers import RequestKey
 from .events import EventKind, Fact, record, refusal_fact
 from .grants import Claim, Grants, read_claims
+from .identity import confirm_if_ahead, held, hold_of
 from .locking import QueueRow
 from .serial import free_scopes
 from .transactions import in_transaction
@@ -251,10 +253,16 @@ def _refusal(
 ) -> Refusal | None:
     """Pool, contract, epoch and intake, in this order; recorded (contract 7, 12).
 
-    A repeat is told of grants that are there already: a stopped intake doesn't keep them from it.
+    A repeat is told of grants that are there already: a stopped intake doesn't keep them from it, unless the
+    database may not be the one that they were given by.
     """
     refusal = _gate_refusal(row, demand, is_drill=_is_drill(demand, task))
-    if is_repeat and refusal is not None and refusal.outcome is Outcome.INTAKE_STOPPED:
+    if (
+        is_repeat
+        and refusal is not None
+        and refusal.outcome is Outcome.INTAKE_STOPPED
+        and not row.hold
+    ):
         return None
     return None if refusal is None else _record(refusal, demand, row, clock, task)
 
@@ -287,6 +295,9 @@ def _gate_refusal(row: QueueRow, demand: Demand, *, is_drill: bool) -> Refusal |
             evidence_recorded=True,
             current=Current(row.scheduler_epoch),
         )
+    hold = hold_of(row)
+    if hold:
+        return held(hold)
     if row.intake == Intake.STOPPED and not is_drill:
         return Refusal(
             Outcome.INTAKE_STOPPED,
@@ -313,6 +324,7 @@ def _record(
     fact = refusal_fact(refusal, point=Point.CLAIM, subject=subject, task=task, owner=demand.owner)
     facts = [fact if task else _of_queue(fact, row)]
     if refusal.reason is Reason.AHEAD:
+        transaction.on_commit(partial(confirm_if_ahead, row.name, row.scheduler_epoch))
         told = {
             "alarm": "FENCE_AHEAD",
             "point": Point.CLAIM,

@@ -10,7 +10,17 @@ from django.db.models.expressions import RawSQL
 
 from coordinator.actors import Actor, Worker
 from coordinator.clock import CLOCK, clock_of
-from coordinator.fence import AttemptRow, Call, Fence, IsCurrent, Point, TaskRow, Verdict, judge
+from coordinator.fence import (
+    AttemptRow,
+    Call,
+    Fence,
+    IsCurrent,
+    Point,
+    TaskRow,
+    Verdict,
+    grants_are_void,
+    judge,
+)
 from coordinator.gates import queue_gate_of_effect
 from coordinator.models import Task
 from coordinator.outcomes import Refusal
@@ -20,6 +30,7 @@ from coordinator.rounds import LockStatement, Statement, name_point, run_round
 from . import locking
 from .effect_rows import Slot, lock_effect, slots_of
 from .events import EventKind, Fact, record, refusal_fact, task_fact
+from .identity import hold_of
 from .locking import QueueRow
 
 _LOCK_TASK: Final = LockStatement(
@@ -68,7 +79,10 @@ class EffectHearing:
         ):
             return None
         call = Call(self.point, fence, credential_id)
-        verdict = judge(call, task=self.task, attempt=attempt, epoch=self.queue.scheduler_epoch)
+        epoch, hold = self.queue.scheduler_epoch, hold_of(self.queue)
+        verdict = judge(call, task=self.task, attempt=attempt, epoch=epoch)
+        if hold and self.point is Point.REDEEM and isinstance(verdict, IsCurrent):
+            return grants_are_void(hold, self.task, epoch)
         if isinstance(verdict, IsCurrent):
             self.passed.append(verdict)
         return verdict

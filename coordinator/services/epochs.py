@@ -16,6 +16,7 @@ from coordinator.states import Intake
 
 from . import hints, locking, queue_ids
 from .events import EventKind, Fact, record
+from .identity import held, hold_of, remember_epochs
 from .locking import QueueRow
 from .revocations import bumped_facts, lock_held, raise_epochs, revoke
 from .rulings import incident_open
@@ -47,6 +48,7 @@ def bump_epoch(*, queue: str, expected_epoch: int, reason: str, actor: Actor) ->
         answer = _bump(queue_id, queue, expected_epoch, reason, actor)
         if answer is not None:
             if isinstance(answer, Bumped):
+                remember_epochs({queue: answer.scheduler_epoch})
                 hints.notify(queue_id)
             return answer
     return not_found("queue")
@@ -86,7 +88,8 @@ def _bump(
 def set_intake(*, queue: str, intake: Intake, reason: str, actor: Actor) -> IntakeSet | Refusal:
     """Stop or open the queue's intake. A stopped one grants no claims; the rest goes on.
 
-    INCIDENT_OPEN where it is to be opened during an incident: that is the incident's last step.
+    Refused: INCIDENT_OPEN where it is to be opened during an incident (that is the incident's last step),
+    INTAKE_STOPPED while the database may not be the one that it says it is.
     """
     if not reason.strip():
         return invalid(FieldError("/reason", "Say why; it stands in the queue's history."))
@@ -112,6 +115,9 @@ def _set_intake(
     row = QueueRow._make(queues[0]) if queues else None
     if row is None or row.name != queue:
         return None
+    hold = hold_of(row)
+    if hold and intake == Intake.OPEN:
+        return held(hold)
     if row.intake == intake:
         return IntakeSet(queue, intake, changed=False)
     if intake == Intake.OPEN and row.incident_id is not None:

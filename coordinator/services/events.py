@@ -79,6 +79,12 @@ class EventKind(StrEnum):
     DRILLED = "DRILLED"  # the guard was tried on a queue
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
     BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
+    IDENTITY_DOUBTED = "IDENTITY_DOUBTED"  # a copy, a restore or a promoted standby: intake is held
+    RESTORE_BEGUN = "RESTORE_BEGUN"
+    IDENTITY_CONFIRMED = "IDENTITY_CONFIRMED"  # after_restore has done everything
+    RESTORE_HOLD_RELEASED = (
+        "RESTORE_HOLD_RELEASED"  # a person: no effect that can't be seen has happened
+    )
 
 
 @dataclass(frozen=True, slots=True)

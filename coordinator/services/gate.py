@@ -14,6 +14,7 @@ from coordinator.states import DispatchOutcome, EffectState
 from .acceptances import fencing_token
 from .effect_hearings import EffectHearing, open_effect
 from .events import EventKind
+from .identity import hold_of
 from .transactions import in_transaction
 
 
@@ -97,7 +98,7 @@ def _refusal(
         return Refusal(
             Outcome.ALREADY_REDEEMED, "Another call has redeemed this dispatch; don't act."
         )
-    if is_repeat and dispatch.is_open:
+    if is_repeat and dispatch.is_open and not hold_of(hearing.queue):
         return None  # a repeat of the very call that redeemed it
     # The gate is another caller than the attempt's: its own scope was checked at the door.
     verdict = hearing.judge(fence, credential_id=attempt.credential_id)

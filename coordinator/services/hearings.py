@@ -7,15 +7,27 @@ call is a batch of one.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 import orjson
+from django.db import transaction
 
 from coordinator import digests
 from coordinator.actors import Worker
 from coordinator.clock import CLOCK, clock_of
-from coordinator.fence import AttemptRow, Call, Fence, IsCurrent, Point, TaskRow, Verdict, judge
+from coordinator.fence import (
+    AttemptRow,
+    Call,
+    Fence,
+    IsCurrent,
+    Point,
+    TaskRow,
+    Verdict,
+    grants_are_void,
+    judge,
+)
 from coordinator.gates import queue_gates_of_tasks, run_gates_of_tasks
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
 from coordinator.passes import present
@@ -25,6 +37,7 @@ from coordinator.states import AttemptState
 
 from . import locking
 from .events import EventKind, Fact, record, refusal_fact, task_fact
+from .identity import confirm_if_ahead, held, hold_of
 from .locking import QueueRow
 from .usage import Usage, raise_usage
 
@@ -77,7 +90,11 @@ class Hearing:
         row = self.queues[task.queue_id]
         if queue is not None and queue_of(row.name) != queue:
             return not_found(f"attempt in queue `{queue}`")
-        return judge(call, task=task, attempt=attempt, epoch=row.scheduler_epoch)
+        hold = hold_of(row)
+        verdict = judge(call, task=task, attempt=attempt, epoch=row.scheduler_epoch)
+        if hold and isinstance(verdict, IsCurrent):
+            return _while_held(call.point, hold, task, row) or verdict
+        return verdict
 
     def refuse(self, refusal: Refusal, fence: Fence, task: TaskRow, attempt: AttemptRow) -> Refusal:
         """Note a refusal: an event (equal repeats only count), and the attempt's mark."""
@@ -91,6 +108,8 @@ class Hearing:
         if refusal.outcome is Outcome.FENCED and attempt.state == AttemptState.EXPIRED:
             self.fenced.append(attempt.attempt_id)
         if refusal.reason is Reason.AHEAD:
+            row = self.queues[task.queue_id]
+            transaction.on_commit(partial(confirm_if_ahead, row.name, row.scheduler_epoch))
             self.facts.append(_alarm(self.point, fence, task))
         return refusal
 
@@ -133,6 +152,17 @@ class Hearing:
 _MARK_FENCED: Final = """
 UPDATE coordinator_attempt SET state = 'FENCED' WHERE attempt_id = ANY(%s::uuid[]) AND state = 'EXPIRED'
 """
+
+
+def _while_held(point: Point, hold: str, task: TaskRow, row: QueueRow) -> Refusal | None:
+    """What no grant of a database in doubt may do: send, or end a task. Its epoch is as good as over (contract 12)."""
+    match point:
+        case Point.ACCEPT | Point.PREPARE:
+            return held(hold)
+        case Point.COMMIT:
+            return grants_are_void(hold, task, row.scheduler_epoch)
+        case _:
+            return None
 
 
 def _counters(fence: Fence) -> dict[str, int]:

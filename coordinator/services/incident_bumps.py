@@ -16,6 +16,7 @@ from coordinator.states import IncidentState
 
 from . import hints
 from .events import EventKind, Fact
+from .identity import remember_epochs
 from .incident_hearings import (
     MIN_REASON_CHARS,
     Asked,
@@ -54,6 +55,8 @@ def bump_incident(
     if refusal is not None:
         return refusal
     answer, queue_ids = _bump(asked, expected_epoch, confirm)
+    if isinstance(answer, StepTaken) and queue_ids:
+        remember_epochs({row.name: row.scheduler_epoch for row in answer.queues})
     for queue_id in queue_ids:
         hints.notify(queue_id)
     return answer

@@ -19,6 +19,7 @@ from coordinator.states import IncidentState, Intake
 from . import answers, hints, locking
 from .answers import RequestKey
 from .events import EventKind, Fact, record, refusal_fact
+from .identity import held, hold_of
 from .incident_hearings import (
     Asked,
     IncidentHearing,
@@ -179,7 +180,8 @@ def resume_intake(
 ) -> StepTaken | Refusal:
     """SWITCHED → CLOSED: open the intake of the incident's queues. Its repeat gets the same receipt.
 
-    Refused: WRONG_STEP before the switch, STATE_VERSION_MISMATCH, NOT_FOUND.
+    Refused: WRONG_STEP before the switch, STATE_VERSION_MISMATCH, NOT_FOUND, INTAKE_STOPPED while the database may
+    not be the one that it says it is.
     """
     return _end(Asked("resume", incident_id, actor, reason, expected_version), IncidentState.CLOSED)
 
@@ -189,7 +191,7 @@ def abort_incident(
 ) -> StepTaken | Refusal:
     """STOPPED → ABORTED: call it off and put each queue's intake back as it was. Its repeat gets the same receipt.
 
-    Refused: WRONG_STEP once the epoch has been raised, STATE_VERSION_MISMATCH, NOT_FOUND.
+    Refused: WRONG_STEP once the epoch has been raised, STATE_VERSION_MISMATCH, NOT_FOUND, INTAKE_STOPPED as above.
     """
     return _end(Asked("abort", incident_id, actor, reason, expected_version), IncidentState.ABORTED)
 
@@ -217,6 +219,9 @@ def _end_now(asked: Asked, state: IncidentState) -> tuple[StepTaken | Refusal, l
     if refusal is not None:
         return hearing.refuse(refusal), []
     opened = _opened_by(hearing, state)
+    hold = hold_of(hearing.queues[0])
+    if opened and hold:
+        return hearing.refuse(held(hold)), []
     hearing.advance(state)
     IncidentQueue.objects.filter(incident_id=asked.incident_id).update(is_open=False)
     Queue.objects.filter(id__in=opened).update(intake=Intake.OPEN)

@@ -30,13 +30,21 @@ class QueueRow(NamedTuple):
     retry_backoff_seconds: int
     retry_backoff_max_seconds: int
     incident_id: UUID | None  # the open one (contract 12)
+    #: Empty where this is the database that it says it is; else why intake is held; None where nobody has compared yet.
+    hold: str | None
 
 
+#: One row and no file: what was found out at the server's start still stands (coordinator/services/identity.py).
+_HOLD: Final = (
+    "(SELECT CASE WHEN i.held_because IS NOT NULL THEN i.held_because"
+    " WHEN i.server_started = pg_postmaster_start_time() AND i.database_oid = d.oid AND i.sealed_by = i.xmin::text"
+    " THEN '' END FROM coordinator_installation i, pg_database d WHERE d.datname = current_database())"
+)
 _QUEUE_COLUMNS: Final = (
-    "SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.active_pool_id, p.min_contract, q.rollout_stage,"
+    "SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.active_pool_id, p.min_contract, q.rollout_stage,"  # noqa: S608 (constants of ours)
     " q.default_ttl_seconds, q.max_ttl_seconds, q.max_lease_seconds, q.retry_backoff_seconds,"
     " q.retry_backoff_max_seconds, (SELECT i.incident_id FROM coordinator_incidentqueue i"
-    " WHERE i.queue_id = q.id AND i.is_open)"
+    f" WHERE i.queue_id = q.id AND i.is_open), {_HOLD}"
     " FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
 )
 _OF_TASKS: Final = (
@@ -86,6 +94,11 @@ def read_queue(queue_id: int) -> Statement:
 def read_queues_where(condition: str, *params: Any) -> Statement:
     """The queues that a constant condition of ours finds, by name; after their gates."""
     return Statement(f"{_QUEUE_COLUMNS} WHERE {condition} ORDER BY q.name", params)
+
+
+def read_hold() -> Statement:
+    """What `QueueRow.hold` is, where no queue is looked at."""
+    return Statement(f"SELECT {_HOLD}")
 
 
 def read_queues_of_tasks(task_ids: Sequence[UUID]) -> Statement:

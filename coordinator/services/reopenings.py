@@ -17,6 +17,7 @@ from coordinator.states import TaskState
 from . import hints, locking, rulings
 from .effect_books import EffectBook, OutEffect, brief
 from .events import EventKind, record, task_fact
+from .restore_holds import is_held
 from .settlements import reactivate, settle_runs
 from .texts import check_reason
 from .transactions import in_transaction
@@ -82,7 +83,9 @@ def _reopen(
 
 
 def _reopened_state(task: TaskRow, book: EffectBook, clock: datetime) -> TaskState:
-    """BLOCKED by a parent, held for a person where one must settle an effect first (contract 7), else READY."""
+    """Held after a restore (12), BLOCKED by a parent, held where a person must settle an effect (7), else READY."""
+    if is_held(task):
+        return TaskState.AWAITING_RECONCILIATION
     if task.pending_dependencies:
         return TaskState.BLOCKED
     waits = waits_for_a_person(book.out(task), clock)

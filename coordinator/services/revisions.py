@@ -23,6 +23,7 @@ from .approvals import void_approvals
 from .effect_books import EffectBook, OutEffect, brief
 from .events import EventKind, Fact, record, task_fact
 from .reopenings import Reopened, reopen_task
+from .restore_holds import is_held
 from .settlements import reactivate, settle_runs
 from .texts import MAX_INPUT_BYTES, canonical_text, check_reason
 from .transactions import in_transaction
@@ -115,7 +116,7 @@ def _revise(asked: _Revision) -> tuple[Revised | Refusal, TaskRow | None]:
     if task is None:
         return not_found("task"), None
     book = EffectBook.of([task])
-    refusal = _refusal(task, asked, [row[0] for row in claimed]) or book.reconcile_first(task)
+    refusal = _refusal(task, asked, [row[0] for row in claimed]) or _out(task, book)
     if refusal is not None:
         return rulings.refuse(refusal, point="revise", task=task, actor=asked.actor, at=clock), None
     return _supersede(task, list(rows.values()), runs[0][0], asked, clock, book=book), task
@@ -134,6 +135,15 @@ _RUN_OF_TASK: Final = (
     "SELECT r.run_id FROM coordinator_run r"
     " WHERE r.id = (SELECT run_id FROM coordinator_task WHERE task_id = %s)"
 )
+
+
+def _out(task: TaskRow, book: EffectBook) -> Refusal | None:
+    """RECONCILE_FIRST while an effect may be out, or one that a restore has hidden."""
+    refusal = book.reconcile_first(task)
+    if refusal is None and is_held(task):
+        told = "A restore holds it: effects that can't be seen may be out. Release it first."
+        return rulings.ruling(Outcome.RECONCILE_FIRST, told, task)
+    return refusal
 
 
 def _refusal(task: TaskRow, asked: _Revision, claimed: Sequence[str]) -> Refusal | None:

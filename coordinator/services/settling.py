@@ -11,6 +11,7 @@ from coordinator.states import TaskState
 
 from .effect_rows import lock_effects_of
 from .events import EventKind, record, task_fact
+from .restore_holds import is_held
 
 _GO_ON: Final = """
 UPDATE coordinator_task SET state = 'READY', state_version = state_version + 1, ready_at = %s, claimable_at = %s,
@@ -25,13 +26,14 @@ _LET_GO: Final = (
 def settle_waiting(task: TaskRow, *, clock: datetime, actor: Actor) -> bool:
     """Move a locked task on after one of its effects was settled; whether it became READY.
 
-    Moves only AWAITING_RECONCILIATION, never a CANCELLED, FAILED or SUPERSEDED task. A
+    Moves only AWAITING_RECONCILIATION, never a CANCELLED, FAILED or SUPERSEDED task, nor one that a restore holds. A
     serial key that was kept for an effect is given back once nothing may be out.
     """
     rows, _ = run_round(*lock_effects_of([task.task_id]))
     effects = [EffectRow._make(row) for row in rows]
     may_be_out = any(effect.may_be_out for effect in effects)
-    if task.state == TaskState.AWAITING_RECONCILIATION and not waits_for_a_person(effects, clock):
+    waits = task.state == TaskState.AWAITING_RECONCILIATION
+    if waits and not waits_for_a_person(effects, clock) and not is_held(task):
         keeps = task.serial_scope_id is not None and may_be_out
         run_round(
             Statement(_GO_ON, (clock, clock, keeps, task.task_id)),

@@ -9,6 +9,8 @@ from typing import Final, ParamSpec, TypeVar
 import psycopg.errors
 from django.db import DatabaseError, connection, transaction
 
+from .identity import IdentityUnknown, confirm_identity
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -25,7 +27,10 @@ _TRANSIENT: Final = (
 
 
 def in_transaction(service: Callable[P, R]) -> Callable[P, R]:
-    """Run `service` in a transaction of its own; again as a whole after a transient conflict."""
+    """Run `service` in a transaction of its own; again as a whole after a transient conflict.
+
+    And where nobody has compared the database's identity since its server's start: that is done between.
+    """
 
     @wraps(service)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -33,6 +38,10 @@ def in_transaction(service: Callable[P, R]) -> Callable[P, R]:
             try:
                 with transaction.atomic():
                     return service(*args, **kwargs)
+            except IdentityUnknown:
+                if attempt == MAX_TRIES or connection.in_atomic_block:
+                    raise
+                confirm_identity()
             except DatabaseError as error:
                 if attempt == MAX_TRIES or connection.in_atomic_block or not _is_transient(error):
                     raise

@@ -35,5 +35,6 @@ app.conf.beat_schedule = {
     "roll-up": _every(4.0, "coordinator.tasks.roll_up"),
     "settle-shadow-rounds": _every(5.0, "coordinator.tasks.settle_shadow_rounds"),
     "run-drills": _every(60.0, "coordinator.tasks.run_drills"),
+    "confirm-identity": _every(10.0, "coordinator.tasks.confirm_identity"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

@@ -51,6 +51,7 @@ class Prepared:
 
     sign_in: str
     fleet_token: str
+    held: str = ""  # why intake is held: the database may not be the one that it says it is
 
 
 class Launch:
@@ -98,6 +99,8 @@ class Launch:
             self._start_child(Child(plan))
         self._wait_for_web()
         self.say(f"Tenure is running at {self.options.url} - {prepared.sign_in} (Ctrl-C stops it)")
+        if prepared.held:
+            self.say(prepared.held)
         if self.options.host not in LOOPBACK and not os.environ.get("ALLOWED_HOSTS"):
             self.say("Others reach it only by the names in ALLOWED_HOSTS, which is not set.")
         if self.options.demo:
@@ -149,7 +152,11 @@ class Launch:
         if done.returncode:
             raise UpError(_reason(done.stderr))
         answer = json.loads(done.stdout.splitlines()[-1])
-        return Prepared(sign_in=answer["sign_in"], fleet_token=answer.get("fleet_token", ""))
+        return Prepared(
+            sign_in=answer["sign_in"],
+            fleet_token=answer.get("fleet_token", ""),
+            held=answer["held"],
+        )
 
     def _wait_for_web(self) -> None:
         web = self.children[0]

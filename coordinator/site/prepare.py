@@ -68,8 +68,10 @@ def prepare(*, demo: bool) -> dict[str, str]:
             install_queues(turn)
         if settings.PRODUCTION:
             call_command("collectstatic", interactive=False, verbosity=0)
+        from coordinator.services.identity import confirm_identity
+
         state = StateFolder(Path(settings.STATE_DIR))
-        answer = {"sign_in": _see_to_operator(state)}
+        answer = {"held": confirm_identity(), "sign_in": _see_to_operator(state)}
         if demo:
             answer["fleet_token"] = _see_to_demo(state)
     return answer

@@ -101,6 +101,9 @@ STATIC_ROOT = (
 WHITENOISE_USE_FINDERS = not PRODUCTION
 WHITENOISE_AUTOREFRESH = DEBUG
 
+# What is kept of the database outside of it (contract 12). Processes on several hosts share it.
+IDENTITY_FILE = Path(environment.text("TENURE_IDENTITY_FILE", str(STATE_DIR / "identity.json")))
+
 BLOB_DIR = Path(environment.text("TENURE_BLOB_DIR", str(STATE_DIR / "blobs")))
 BLOB_STORAGE = environment.text(
     "TENURE_BLOB_STORAGE", "django.core.files.storage.FileSystemStorage"

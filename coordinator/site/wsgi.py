@@ -7,3 +7,9 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
 
 application = get_wsgi_application()
+
+# Before the first request: a copy, or a restored database, is to grant nothing (contract 12). Where the database
+# can't be asked yet, the first claim asks.
+from coordinator.site.starting import compare_identity  # noqa: E402 (Django is set up by the line above)
+
+compare_identity()

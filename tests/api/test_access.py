@@ -44,6 +44,7 @@ explain_task         W S . U V O A
 cancel_task          . . . . . O A
 revise_task          . . . . . O A
 reopen_task          . . . . . O A
+release_restore_hold . . . . V O A
 claim_tasks          W . . . . . .
 claim_task           W . . . . . .
 wait_for_work        W . . . . . .

@@ -69,7 +69,7 @@ class AttemptEffects(Endpoint):
         body=PrepareBody,
         answer=Prepared,
         status=201,
-        refusals=(*_FENCED, Outcome.PAYLOAD_CONFLICT),
+        refusals=(*_FENCED, Outcome.PAYLOAD_CONFLICT, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[PrepareBody], attempt_id: str) -> Answer | Refusal:
         body = call.body
@@ -104,6 +104,7 @@ class EffectAccept(Endpoint):
             Outcome.ALREADY_SETTLED,
             Outcome.SERIAL_BUSY,
             Outcome.STAGE_FORBIDS,
+            Outcome.INTAKE_STOPPED,
             Outcome.IDEMPOTENCY_CONFLICT,
         ),
     )

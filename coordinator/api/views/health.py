@@ -5,6 +5,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from coordinator.api.problems import Fault, Problem, render_problem
+from coordinator.services.identity import standing_hold
 
 _migrated = False
 
@@ -14,7 +15,7 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 once the database is reachable and migrated; else a 503 that tells nothing more."""
+    """200 once the database is reachable, migrated and the one that it says it is; else a 503 that tells no more."""
     try:
         ready = _is_ready()
     except DatabaseError:
@@ -33,7 +34,7 @@ def _is_ready() -> bool:
     if not _migrated:
         executor = MigrationExecutor(connection)
         _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return _migrated
+    return _migrated and not standing_hold()
 
 
 def _well(body: dict[str, str]) -> HttpResponse:

@@ -161,7 +161,7 @@ class IncidentResume(Endpoint):
         "Open intake again: the incident is over",
         body=ResumeBody,
         answer=StepTaken,
-        refusals=_STEP,
+        refusals=(*_STEP, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[ResumeBody], incident_id: str) -> StepTaken | Refusal:
         return resume_intake(**_asked(call, incident_id))
@@ -173,7 +173,7 @@ class IncidentAbort(Endpoint):
         "Call it off before the bump: intake is as it was",
         body=AbortBody,
         answer=StepTaken,
-        refusals=_STEP,
+        refusals=(*_STEP, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[AbortBody], incident_id: str) -> StepTaken | Refusal:
         return abort_incident(**_asked(call, incident_id))

@@ -74,6 +74,7 @@ class QueueIntake(Endpoint):
         "Stop or open a queue's intake; a stopped one refuses claims only",
         body=IntakeBody,
         answer=IntakeSet,
+        refusals=(Outcome.NOT_FOUND, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[IntakeBody], queue: str) -> IntakeSet | Refusal:
         return set_intake(

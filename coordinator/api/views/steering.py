@@ -1,4 +1,4 @@
-"""What people do to tasks: cancel, revise, reopen (contract 10)."""
+"""What people do to tasks: cancel, revise, reopen (contract 10), let go after a restore (12)."""
 
 from coordinator.access import Operation
 from coordinator.api.bodies.runs import CancelTaskBody, ReopenBody, ReviseBody
@@ -6,6 +6,7 @@ from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.paths import uuid_of
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.cancels import Cancelled, cancel_task
+from coordinator.services.restore_holds import HoldReleased, release_restore_hold
 from coordinator.services.revisions import Reopened, Revised, reopen_task, revise_task
 
 
@@ -75,6 +76,28 @@ class TaskReopen(Endpoint):
     )
     def post(self, call: Call[ReopenBody], task_id: str) -> Reopened | Refusal:
         return reopen_task(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            reason=call.body.reason,
+            actor=call.caller,
+        )
+
+
+class TaskRestoreHold(Endpoint):
+    @operation(
+        Operation.RELEASE_RESTORE_HOLD,
+        "Say that no unseen effect of a restored task happened, and let it go on",
+        body=ReopenBody,
+        answer=HoldReleased,
+        refusals=(
+            Outcome.NOT_FOUND,
+            Outcome.RECONCILE_FIRST,
+            Outcome.ALREADY_SETTLED,
+            Outcome.STATE_VERSION_MISMATCH,
+        ),
+    )
+    def post(self, call: Call[ReopenBody], task_id: str) -> HoldReleased | Refusal:
+        return release_restore_hold(
             task_id=uuid_of(task_id, "task"),
             expected_state_version=call.body.expected_state_version,
             reason=call.body.reason,
