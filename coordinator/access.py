@@ -91,6 +91,7 @@ class Operation(StrEnum):
     SWITCH_POOL = "switch_pool"
     RESUME_INTAKE = "resume_intake"
     ABORT_INCIDENT = "abort_incident"
+    REPORT_INCIDENT = "report_incident"
 
 
 class Scope(StrEnum):
@@ -203,6 +204,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.SWITCH_POOL: _OPERATE,
     _O.RESUME_INTAKE: _OPERATE,
     _O.ABORT_INCIDENT: _OPERATE,
+    _O.REPORT_INCIDENT: _PEOPLE_SEE,
 }
 
 

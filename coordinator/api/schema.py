@@ -230,6 +230,8 @@ def _responses(spec: Spec, components: Components) -> Shape:
             "content": {media: {"schema": answer}},
         }
     }
+    if spec.operation is Operation.REPORT_INCIDENT:
+        told[str(spec.status)]["content"]["text/markdown"] = {"schema": {"type": "string"}}
     if spec.operation is Operation.READ_TASK:
         told["304"] = {"description": "Unchanged since the ETag that was sent.", "headers": headers}
     told |= {

@@ -88,6 +88,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/<str:incident_id>/switch", incidents.IncidentSwitch.as_view()),
     path("incidents/<str:incident_id>/resume", incidents.IncidentResume.as_view()),
     path("incidents/<str:incident_id>/abort", incidents.IncidentAbort.as_view()),
+    path("incidents/<str:incident_id>/report", incidents.IncidentReport.as_view()),
     path("memory/<str:namespace>/<path:key>", memory.Memory.as_view()),
     path("metrics", metrics.Metrics.as_view()),
     path("schema", docs.openapi),

@@ -8,6 +8,7 @@ from uuid import UUID
 import orjson
 
 from coordinator.models import Attempt, Blob, CanonicalCommit, StagedResult
+from coordinator.states import CandidateRuling
 
 #: Of each kind; the newest ones.
 MAX_CANDIDATES: Final = 100
@@ -26,6 +27,7 @@ class Candidate:
     """A result of one attempt. `canonical`: it is the task's. `result` is None for a blob, or where not asked for.
 
     `canonical_candidate` is false for what an attempt put aside after it had lost the task.
+    `decision`: what an operator said of it in an incident; what was discarded is not shown any more.
     """
 
     attempt_id: UUID
@@ -39,6 +41,7 @@ class Candidate:
     canonical: bool
     result_commit_id: UUID | None
     staged_at: datetime
+    decision: str | None
 
 
 def list_candidates(task_id: UUID, *, with_results: bool = True) -> list[Candidate]:
@@ -57,14 +60,18 @@ def list_candidates(task_id: UUID, *, with_results: bool = True) -> list[Candida
             canonical=True,
             result_commit_id=canonical.result_commit_id,
         )
-    staged = StagedResult.objects.filter(attempt__task_id=task_id).select_related("attempt")
+    staged = StagedResult.objects.filter(attempt__task_id=task_id).select_related(
+        "attempt", "ruling"
+    )
     for row in staged.order_by("-id")[:MAX_CANDIDATES]:
+        said = row.ruling.decision if hasattr(row, "ruling") else None
         found.setdefault(
             (row.attempt_id, row.result_digest),
             replace(
                 _candidate(row.attempt, row.result_digest, row.staged_at),
-                result=_fragment(row.result, with_results),
+                result=_fragment(row.result, with_results and said != CandidateRuling.DISCARD),
                 canonical_candidate=row.canonical_candidate,
+                decision=said,
             ),
         )
     blobs = Blob.objects.filter(attempt__task_id=task_id).select_related("attempt")
@@ -89,6 +96,7 @@ def _candidate(attempt: Attempt, digest: str, at: datetime) -> Candidate:
         canonical=False,
         result_commit_id=None,
         staged_at=at,
+        decision=None,
     )
 
 

@@ -136,7 +136,7 @@ def _is_opener(hearing: IncidentHearing) -> bool:
 def _raise(hearing: IncidentHearing) -> StepTaken:
     held, clock_rows = run_round(lock_held([row.id for row in hearing.queues]), CLOCK)
     hearing.clock = clock_of(clock_rows)
-    revocation = revoke(held, hearing.clock)
+    revocation = revoke(held, hearing.clock, incident_id=hearing.row.incident_id)
     why = hearing.asked.reason.strip() or hearing.row.reason
     told = {"reason": why, "incident_id": str(hearing.row.incident_id)}
     run_round(raise_epochs(hearing.queues), *revocation.statements)

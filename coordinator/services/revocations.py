@@ -1,9 +1,10 @@
 """What a raise of the epoch takes back: holds, their effects, what waits for a person (contract 4, 12)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
@@ -51,7 +52,9 @@ class Revocation:
         return sum(task.queue_id == queue_id for task in self.held)
 
 
-def revoke(rows: Sequence[tuple[Any, ...]], clock: datetime) -> Revocation:
+def revoke(
+    rows: Sequence[tuple[Any, ...]], clock: datetime, *, incident_id: UUID | None = None
+) -> Revocation:
     """Judge the tasks that `lock_held` found: attempts EXPIRED (not counted against `max_attempts`), effects as in
     take-over, tasks READY or waiting, pending approvals VOID (written at once).
     """
@@ -64,6 +67,9 @@ def revoke(rows: Sequence[tuple[Any, ...]], clock: datetime) -> Revocation:
         reason="the epoch was bumped",
         granted_too=False,
     )
+    if incident_id is not None:
+        of_incident = {"incident_id": str(incident_id)}
+        voided = [replace(fact, data=fact.data | of_incident) for fact in voided]
     freed = redirected([Freed(task, TaskState.READY, clock) for task in tasks], ends)
     return Revocation(
         held=held,

@@ -91,6 +91,7 @@ decide_candidates    . . . . . O A
 switch_pool          . . . . . O A
 resume_intake        . . . . . O A
 abort_incident       . . . . . O A
+report_incident      . . . U V O A
 """
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",

@@ -208,3 +208,28 @@ def test_workers_see_nothing_of_incidents(api: Api) -> None:
     incident = opened(api)
     for path in ("/incidents", incident, f"{incident}/gate", f"{incident}/preview"):
         assert api.worker.get(path).status == 403
+
+
+def test_the_report_is_json_or_markdown_as_it_is_asked_for(api: Api) -> None:
+    incident = opened(api)
+    path = f"{incident}/report"
+    story = api.viewer.get(path)
+    assert story.headers["Content-Type"] == "application/json"
+    assert story.body["incident"]["state"] == "STOPPED"
+    assert story.body["timeline"][0]["kind"] == "INCIDENT_OPENED"
+    asked: list[tuple[str, dict[str, str]]] = [
+        ("?format=markdown", {}),
+        ("", {"Accept": "text/markdown"}),
+        ("?format=markdown", {"Accept": "application/json"}),
+    ]
+    for query, headers in asked:
+        document = api.viewer.get(path + query, **headers)
+        assert document.headers["Content-Type"] == "text/markdown; charset=utf-8"
+        assert document.headers["Cache-Control"] == "no-store"
+        assert document.body.startswith(b"# Incident ")
+    for query, headers in [("?format=json", {"Accept": "text/markdown"}), ("", {"Accept": "*/*"})]:
+        told = api.viewer.get(path + query, **headers)
+        assert told.headers["Content-Type"] == "application/json"
+    wrong = api.viewer.get(f"{path}?format=pdf")
+    assert (wrong.status, wrong.pointers) == (400, {"/format"})
+    assert api.viewer.get(f"/incidents/{uuid4()}/report").status == 404

@@ -1,6 +1,10 @@
 """Incidents: the guarded rollback, opened, taken step by step, and told (contract 12)."""
 
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
+
+from django.http import HttpResponse
+from pydantic import BaseModel, ConfigDict
 
 from coordinator.access import Operation
 from coordinator.api.bodies.fields import Word
@@ -12,12 +16,14 @@ from coordinator.api.bodies.incidents import (
     ResumeBody,
     SwitchBody,
 )
-from coordinator.api.endpoint import Call, Endpoint, operation
+from coordinator.api.endpoint import JSON, Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.incident_gates import Gate, read_gate
+from coordinator.selectors.incident_markdown import render_markdown
 from coordinator.selectors.incident_previews import Preview, preview_bump
+from coordinator.selectors.incident_reports import IncidentStory, tell_incident
 from coordinator.selectors.incidents import (
     IncidentFilters,
     IncidentRecord,
@@ -177,6 +183,48 @@ class IncidentAbort(Endpoint):
     )
     def post(self, call: Call[AbortBody], incident_id: str) -> StepTaken | Refusal:
         return abort_incident(**_asked(call, incident_id))
+
+
+MARKDOWN: Final = "text/markdown"
+
+
+class ReportFormat(StrEnum):
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class ReportQuery(BaseModel):
+    """Left out, the `Accept` header decides; without one it is JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: ReportFormat | None = None
+
+
+class IncidentReport(Endpoint):
+    @operation(
+        Operation.REPORT_INCIDENT,
+        "The whole story of an incident, as JSON or as Markdown",
+        answer=IncidentStory,
+        query=ReportQuery,
+        refusals=(Outcome.NOT_FOUND,),
+    )
+    def get(self, call: Call[None], incident_id: str) -> IncidentStory | HttpResponse | Refusal:
+        story = tell_incident(uuid_of(incident_id, "incident"))
+        if story is None:
+            return not_found("incident")
+        if _wants_markdown(call):
+            text = render_markdown(story)
+            return HttpResponse(text, content_type=f"{MARKDOWN}; charset=utf-8")
+        return story
+
+
+def _wants_markdown(call: Call[None]) -> bool:
+    query: ReportQuery = call.query
+    if query.format is not None:
+        return query.format is ReportFormat.MARKDOWN
+    preferred = call.request.get_preferred_type([JSON, MARKDOWN])
+    return preferred == MARKDOWN
 
 
 def _asked(call: Call[Any], incident_id: str) -> dict[str, Any]:

@@ -1,0 +1,164 @@
+"""The report of an incident as a document: Markdown, for tickets and post-mortems (contract 12)."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from .incident_reports import IncidentStory
+
+#: Words that others wrote are told up to here.
+MAX_CELL_CHARS: Final = 300
+_STEPS: Final = ("stopped", "draining", "drained", "switched", "total")
+
+
+def render_markdown(story: IncidentStory) -> str:
+    """The same facts as the JSON report, in the order in which people ask for them."""
+    return "\n".join(_lines(story)) + "\n"
+
+
+def _lines(story: IncidentStory) -> Iterator[str]:
+    incident = story.incident
+    names = ", ".join(f"`{lane.name}`" for lane in incident.queues)
+    yield f"# Incident {incident.incident_id}"
+    yield ""
+    yield f"- State: **{incident.state}**"
+    yield f"- Queues: {names}" + (" (all)" if incident.covers_all else "")
+    yield f"- Reason: {_cell(incident.reason)}"
+    yield f"- Opened by {_cell(incident.opened_by)} at {_instant(incident.opened_at)}"
+    yield f"- Told at {_instant(story.told_at)}"
+    yield from _section(
+        "Steps",
+        ["step", "at", "by", "from", "why"],
+        [[step.step, step.at, step.by, step.address, step.reason] for step in incident.steps],
+    )
+    yield from _section(
+        "How long", ["part", "seconds"], [[name, getattr(story.durations, name)] for name in _STEPS]
+    )
+    yield from _section(
+        "Queues",
+        ["queue", "epoch before", "epoch after", "pool before", "pool after", "intake now"],
+        [
+            [
+                lane.name,
+                lane.epoch_before,
+                lane.epoch_after,
+                lane.pool_before,
+                lane.pool_after,
+                lane.intake,
+            ]
+            for lane in incident.queues
+        ],
+    )
+    yield from _taken_back(story)
+    yield from _settled(story)
+    yield from _section(
+        "Timeline",
+        ["at", "what", "by", "from", "repeats", "details"],
+        [
+            [entry.at, entry.kind, entry.by, entry.address, entry.repeats, _details(entry.data)]
+            for entry in story.timeline
+        ],
+    )
+
+
+def _taken_back(story: IncidentStory) -> Iterator[str]:
+    cost = story.abandoned
+    yield ""
+    yield "## What was taken back"
+    yield ""
+    yield f"- {story.revoked} attempts were revoked; {len(story.voided_approvals)} approvals became void."
+    yield (
+        f"- {story.fenced_calls} late calls of these attempts and {story.stale_claims} claims with an old epoch"
+        " were refused after the bump."
+    )
+    yield (
+        f"- Abandoned: {cost.cost_usd:.6f} USD, {cost.compute_seconds:.3f} compute seconds,"
+        f" {cost.input_tokens} input and {cost.output_tokens} output tokens."
+    )
+    yield from _section(
+        "Revoked attempts",
+        ["attempt", "task", "node", "owner", "pool", "lease until", "attempt now", "task now", "USD"],
+        [
+            [
+                hold.attempt_id, hold.task_id, hold.node_id, hold.owner, hold.pool,
+                hold.lease_expires_at, hold.attempt_state, hold.task_state, hold.cost_usd,
+            ]
+            for hold in story.holds
+        ],
+    )  # fmt: skip
+    yield from _section(
+        "Refused after the bump",
+        ["attempt", "task", "call", "outcome", "reason", "calls", "first", "last"],
+        [
+            [
+                call.attempt_id, call.task_id, call.point, call.outcome, call.reason,
+                call.calls, call.first_at, call.last_at,
+            ]
+            for call in story.fenced
+        ],
+    )  # fmt: skip
+    yield from _section(
+        "Void approvals",
+        ["approval", "effect"],
+        [[each.approval_id, each.effect_id] for each in story.voided_approvals],
+    )
+
+
+def _settled(story: IncidentStory) -> Iterator[str]:
+    yield from _section(
+        "Effects",
+        ["effect", "task", "slot", "downstream", "after the bump", "now", "settled", "evidence"],
+        [
+            [
+                effect.effect_id, effect.task_id, effect.slot, effect.downstream,
+                effect.after_bump or "turned up later", effect.state, effect.settled_at,
+                "; ".join(f"{line.said} by {line.by} ({line.kind})" for line in effect.evidence),
+            ]
+            for effect in story.effects
+        ],
+    )  # fmt: skip
+    yield from _section(
+        "Results that were put aside",
+        ["attempt", "task", "node", "digest", "decision", "by", "at", "why"],
+        [
+            [
+                each.attempt_id, each.task_id, each.node_id, each.result_digest,
+                each.decision or "undecided", each.by, each.at, each.reason,
+            ]
+            for each in story.candidates
+        ],
+    )  # fmt: skip
+
+
+def _section(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    if not rows:
+        yield "None."
+        return
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(_cell(value) for value in row) + " |"
+
+
+def _details(data: dict[str, Any]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in data.items() if value not in ("", None))
+
+
+def _cell(value: Any) -> str:
+    """One line of plain text: what others wrote makes no table, link or tag here."""
+    if value is None:
+        return "-"
+    text = _instant(value) if isinstance(value, datetime) else str(value)
+    if len(text) > MAX_CELL_CHARS:
+        text = text[: MAX_CELL_CHARS - 1] + "…"
+    text = " ".join(text.split())
+    for mark in ("\\", "`", "|", "*", "_", "[", "]", "<", ">", "#"):
+        text = text.replace(mark, f"\\{mark}")
+    return text or "-"
+
+
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
