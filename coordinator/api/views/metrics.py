@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from coordinator.access import Operation
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.exposition import expose, families_of
+from coordinator.api.exposition_gauges import Reading
 from coordinator.selectors.coverage import read_coverage
 from coordinator.selectors.gauges import read_gauges, read_unknown_by_downstream
 from coordinator.selectors.scrape import read_progress, read_totals
@@ -47,14 +48,14 @@ def is_open_to(request: HttpRequest) -> bool:
 
 def scrape(request: HttpRequest) -> HttpResponse:
     roll_up_if_stale()
-    families = families_of(
-        read_totals(),
-        read_gauges(),
-        read_unknown_by_downstream(),
-        read_coverage(),
-        read_progress(),
+    read = Reading(
+        totals=read_totals(),
+        queues=read_gauges(),
+        downstreams=read_unknown_by_downstream(),
+        coverage=read_coverage(),
+        progress=read_progress(),
     )
-    text, content_type = expose(families, request.META.get("HTTP_ACCEPT", ""))
+    text, content_type = expose(families_of(read), request.META.get("HTTP_ACCEPT", ""))
     return HttpResponse(text, content_type=content_type)
 
 
