@@ -55,9 +55,6 @@ class Used(StrEnum):
     OUTPUT_TOKENS = "output_tokens"
 
 
-#: Tasks of this kind belong to the fence drill; nothing that they do is counted as work.
-DRILL_KIND: Final = "tenure.drill"
-
 #: Upper bounds of the histograms' buckets; what is above the last is in `+Inf`.
 BUCKETS: Final[dict[Name, tuple[float, ...]]] = {
     Name.RECLAIM_SECONDS: (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),

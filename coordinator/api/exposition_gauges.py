@@ -8,7 +8,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from coordinator.selectors.coverage import Coverage
-from coordinator.selectors.gauges import DownstreamGauges, QueueGauges
+from coordinator.selectors.drills import QueueDrill
+from coordinator.selectors.gauges import MAX_QUEUES, DownstreamGauges, QueueGauges
 from coordinator.selectors.scrape import Progress, Total
 from coordinator.states import Intake, RolloutStage
 
@@ -21,6 +22,7 @@ class Reading:
     queues: Sequence[QueueGauges]
     downstreams: Sequence[DownstreamGauges]
     coverage: Coverage
+    drills: Sequence[QueueDrill]
     progress: Progress
 
 
@@ -28,6 +30,7 @@ def gauge_families(read: Reading) -> Iterator[Metric]:
     yield from _queue_gauges(read.queues)
     yield from _effect_gauges(read.queues, read.downstreams)
     yield from _coverage(read.coverage)
+    yield from _drills(read.drills)
     yield from _progress(read.progress)
 
 
@@ -134,6 +137,28 @@ def _coverage(coverage: Coverage) -> Iterator[Metric]:
         "Writes that named no acceptance point, which the database refused; the last hour.",
         (),
         {(): coverage.refused_writes},
+    )
+
+
+def _drills(drills: Sequence[QueueDrill]) -> Iterator[Metric]:
+    told = drills[:MAX_QUEUES]
+    yield _gauge(
+        "tenure_drill_last_success_timestamp_seconds",
+        "When the queue's fence drill last passed; none where it never has.",
+        ("queue",),
+        {(each.queue,): each.last_passed_at.timestamp() for each in told if each.last_passed_at},
+    )
+    yield _gauge(
+        "tenure_drill_passed",
+        "1 where the last fence drill was refused as it must be, 0 where not.",
+        ("queue",),
+        {(each.queue,): each.passed for each in told if each.passed is not None},
+    )
+    yield _gauge(
+        "tenure_drill_overdue",
+        "1 where none has passed within the hour.",
+        ("queue",),
+        {(each.queue,): each.is_overdue for each in told},
     )
 
 

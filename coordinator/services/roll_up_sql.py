@@ -4,7 +4,8 @@
 
 from typing import Final
 
-from coordinator.tallies import BUCKETS, DRILL_KIND, INFINITY, SEPARATOR, Name, Span, bucket_label
+from coordinator.canary import DRILL
+from coordinator.tallies import BUCKETS, INFINITY, SEPARATOR, Name, Span, bucket_label
 
 from .events import EventKind
 
@@ -72,7 +73,7 @@ WITH batch AS MATERIALIZED (
 ), fact AS (
   SELECT b.*, CASE WHEN b.is_raised THEN 1 + b.repeats - coalesce(c.counted, 0) ELSE 1 END AS times
   FROM batch b LEFT JOIN coordinator_countedrefusal c ON b.is_raised AND c.event_id = b.id
-  WHERE b.task_kind IS DISTINCT FROM '{DRILL_KIND}'
+  WHERE b.task_kind IS DISTINCT FROM '{DRILL}'
 ), raised AS (
   INSERT INTO coordinator_countedrefusal (event_id, counted) SELECT id, 1 + repeats FROM batch WHERE is_raised
   ON CONFLICT (event_id) DO UPDATE SET counted = excluded.counted

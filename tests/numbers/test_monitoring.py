@@ -102,11 +102,15 @@ def test_every_figure_and_label_that_is_named_is_in_a_real_scrape() -> None:
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_says_how_bad_it_is_and_names_a_runbook_that_is_there(rule: dict[str, Any]) -> None:
+def test_an_alert_says_how_bad_it_is_and_names_a_runbook_that_is_there(
+    rule: dict[str, Any],
+) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"]["summary"].endswith(".")
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -131,7 +135,9 @@ def test_the_groups_are_as_prometheus_reads_them() -> None:
         assert set(rule) <= {"alert", "record", "expr", "for", "labels", "annotations"}
         if "for" in rule:
             assert re.fullmatch(r"\d+[smh]", rule["for"])
-    assert all(re.fullmatch(r"[a-z_]+:[a-z_]+:[a-z0-9_]+", r["record"]) for r in ALL_RULES if "record" in r)
+    assert all(
+        re.fullmatch(r"[a-z_]+:[a-z_]+:[a-z0-9_]+", r["record"]) for r in ALL_RULES if "record" in r
+    )
 
 
 def test_every_panel_has_a_query_a_unit_and_a_place_of_its_own() -> None:

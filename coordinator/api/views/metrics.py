@@ -11,6 +11,7 @@ from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.exposition import expose, families_of
 from coordinator.api.exposition_gauges import Reading
 from coordinator.selectors.coverage import read_coverage
+from coordinator.selectors.drills import read_drills
 from coordinator.selectors.gauges import read_gauges, read_unknown_by_downstream
 from coordinator.selectors.scrape import read_progress, read_totals
 from coordinator.services.roll_ups import roll_up_if_stale
@@ -53,6 +54,7 @@ def scrape(request: HttpRequest) -> HttpResponse:
         queues=read_gauges(),
         downstreams=read_unknown_by_downstream(),
         coverage=read_coverage(),
+        drills=read_drills(),
         progress=read_progress(),
     )
     text, content_type = expose(families_of(read), request.META.get("HTTP_ACCEPT", ""))
