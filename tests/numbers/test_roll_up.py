@@ -10,6 +10,7 @@ from coordinator.actors import Worker
 from coordinator.models import Event, RollUp, Tally
 from coordinator.outcomes import Refusal
 from coordinator.services import roll_ups
+from coordinator.services.drills import run_drill
 from coordinator.services.roll_ups import roll_up
 from coordinator.tallies import Name, Span
 from tests import world
@@ -237,9 +238,12 @@ def test_old_minutes_go_and_what_is_for_ever_stays() -> None:
     assert tallies(Span.EVER) == before
 
 
-def test_what_the_fence_drill_does_is_not_counted_as_work(worker: Worker) -> None:
-    world.submit(node("a", kind="tenure.drill"))
-    world.commit(world.claim_one(by=worker), by=worker)
+def test_what_the_fence_drill_does_is_not_counted_as_work() -> None:
+    drilled = run_drill(queue="q", actor=world.operator())
+    assert not isinstance(drilled, Refusal)
+    assert drilled.passed
     rolled()
-    assert counted(Name.EVENTS, "COMMITTED") == 0
-    assert not Tally.objects.filter(name=Name.COMMIT_SECONDS).exists()
+    for kind in ("SUBMITTED", "CLAIMED", "COMMITTED", "EXPIRED"):
+        assert counted(Name.EVENTS, kind) == 0, kind
+    for name in (Name.COMMIT_SECONDS, Name.REFUSALS, Name.RECLAIM_SECONDS, Name.ABANDONED):
+        assert not Tally.objects.filter(name=name).exists(), name
