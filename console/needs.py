@@ -13,6 +13,7 @@ from console.filters import query_string
 from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
 from coordinator.selectors.console_shell import Shell
 from coordinator.selectors.coverage import Coverage
+from coordinator.selectors.drills import QueueDrill
 from coordinator.states import Intake, TaskState
 
 #: Claimable work that nobody has asked for, for longer than this, is worth a look.
@@ -33,11 +34,16 @@ class Need:
 
 
 def find_needs(
-    queues: Sequence[QueueNow], refusals: Refusals, shell: Shell, coverage: Coverage
+    queues: Sequence[QueueNow],
+    refusals: Refusals,
+    shell: Shell,
+    coverage: Coverage,
+    drills: Sequence[QueueDrill],
 ) -> list[Need]:
     return [
         *_ahead(refusals),
         *_uncovered(coverage),
+        *_undrilled(drills),
         *_break_glass(shell),
         *_waiting_for_people(queues),
         *_failed(queues),
@@ -80,6 +86,29 @@ def _uncovered(coverage: Coverage) -> Iterator[Need]:
             missing,
             coverage.uncovered[-1].at if coverage.uncovered else None,
         )
+
+
+def _undrilled(drills: Sequence[QueueDrill]) -> Iterator[Need]:
+    for drill in drills:
+        if drill.passed is False:
+            yield Need(
+                "failed",
+                "shield-x",
+                _("The fence drill of %(queue)s failed") % {"queue": drill.queue},
+                _("Not answered as it must be: %(steps)s") % {"steps": ", ".join(drill.failed)},
+                reverse("console:queue", args=[drill.queue]),
+                since=drill.at,
+            )
+        elif drill.is_overdue:
+            yield Need(
+                "unknown",
+                "shield-x",
+                _("No fence drill of %(queue)s has passed within the hour")
+                % {"queue": drill.queue},
+                _("Is Celery running? Run manage.py drill to try the guard now."),
+                reverse("console:queue", args=[drill.queue]),
+                since=drill.last_passed_at,
+            )
 
 
 def _break_glass(shell: Shell) -> Iterator[Need]:

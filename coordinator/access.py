@@ -21,6 +21,9 @@ class Operation(StrEnum):
     CREATE_QUEUE = "create_queue"
     CHANGE_POLICY = "change_policy"
     SET_INTAKE = "set_intake"
+    RUN_DRILL = "run_drill"
+    LIST_DRILLS = "list_drills"
+    READ_COVERAGE = "read_coverage"
     LIST_POOLS = "list_pools"
     CREATE_POOL = "create_pool"
     LIST_DOWNSTREAMS = "list_downstreams"
@@ -142,6 +145,9 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.PROMOTE_QUEUE: Rule(permission="operate_incidents"),
     _O.DEMOTE_QUEUE: Rule(permission="bump_epoch"),  # it is one
     _O.SET_INTAKE: _OPERATE,
+    _O.RUN_DRILL: Rule(permission="operate_incidents"),
+    _O.LIST_DRILLS: _PEOPLE_SEE,
+    _O.READ_COVERAGE: _PEOPLE_SEE,
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,

@@ -4,6 +4,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 
 from .views import (
     approvals,
+    assurance,
     attempts,
     batches,
     claims,
@@ -39,6 +40,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("shadow/rounds", shadow.ShadowRounds.as_view()),
     path("shadow/rounds/<str:round_id>", shadow.OneShadowRound.as_view()),
     path("shadow/rounds/<str:round_id>/explain", shadow.ShadowRoundExplain.as_view()),
+    path("queues/<str:queue>/drill", assurance.QueueDrill.as_view()),
+    path("drills", assurance.Drills.as_view()),
+    path("coverage", assurance.CoverageNow.as_view()),
     path("pools", queues.Pools.as_view()),
     path("downstreams", queues.Downstreams.as_view()),
     path("downstreams/<str:downstream>", queues.OneDownstream.as_view()),

@@ -1,7 +1,7 @@
 """Coverage: per acceptance point, the writes that passed the guard ÷ those that were counted (contract 14)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -41,14 +41,18 @@ class Uncovered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The clock hours that the window touches. `is_behind`: the roll-up stands still, rows are left out."""
+    """The clock hours that the window touches.
+
+    `acts`: rows by what is no acceptance point; `kept`: rows that are the record of refused
+    calls. `is_behind`: the roll-up stands still, and rows are left out.
+    """
 
     points: tuple[PointCoverage, ...]
     uncovered: tuple[Uncovered, ...]
     percent: float
     refused_writes: int
     computed_at: datetime
-    acts: tuple[tuple[str, int], ...] = ()
+    acts: dict[str, int] = field(default_factory=dict)
     kept: int = 0
     is_behind: bool = False
 
@@ -105,7 +109,7 @@ def read_coverage(*, hours: int = 1) -> Coverage:
         percent=_percent(guarded, counted),
         refused_writes=sum(point.counted for point in points if point.point == "none"),
         computed_at=computed_at,
-        acts=tuple((point, counted) for _, point, is_act, counted, *_ in rows if is_act),
+        acts={point: counted for _, point, is_act, counted, *_ in rows if is_act},
         kept=sum(row[5] or 0 for row in rows),
         is_behind=sum(row[6] or 0 for row in rows) > MAX_UNROLLED,
     )

@@ -38,6 +38,10 @@ def all_queues() -> QuerySet[Queue]:
     return Queue.objects.all()
 
 
+def queue_names() -> list[str]:
+    return list(Queue.objects.order_by("name").values_list("name", flat=True))
+
+
 def all_pools() -> QuerySet[Pool]:
     return Pool.objects.all()
 

@@ -44,7 +44,11 @@ _CONTRACT: Final = "claim.v9999"
 
 
 def run_drill(
-    *, queue: str, actor: Actor, wait: Callable[[Claim], None] = wait_until_lapsed
+    *,
+    queue: str,
+    reason: str,
+    actor: Actor,
+    wait: Callable[[Claim], None] = wait_until_lapsed,
 ) -> DrillRecord | Refusal:
     """Try the guard on one queue, record each step, and raise an alarm where one was not refused as it must be.
 
@@ -64,7 +68,7 @@ def run_drill(
         steps = script.run()
         if not all(step.passed for step in steps):
             cancel_run(run_id=run.run_id, reason="fence drill", actor=system("drill"))
-    return _finish(drill, found.scheduler_epoch, steps, actor)
+    return _finish(drill, found.scheduler_epoch, steps, reason=reason, actor=actor)
 
 
 def run_due_drills(*, actor: Actor, limit: int = MAX_AT_ONCE) -> int:
@@ -78,7 +82,7 @@ def run_due_drills(*, actor: Actor, limit: int = MAX_AT_ONCE) -> int:
         .order_by(F("drilled_at").asc(nulls_first=True), "id")
         .values_list("name", flat=True)[: min(limit, MAX_AT_ONCE)]
     )
-    drilled = [run_drill(queue=name, actor=actor) for name in list(due)]
+    drilled = [run_drill(queue=name, reason="it was due", actor=actor) for name in list(due)]
     _watch(actor)
     return len(drilled)
 
@@ -136,7 +140,9 @@ def _worker(queue: str) -> Worker:
 
 
 @in_transaction
-def _finish(drill: DrillRun, epoch: int, steps: list[DrillStep], actor: Actor) -> DrillRecord:
+def _finish(
+    drill: DrillRun, epoch: int, steps: list[DrillStep], *, reason: str, actor: Actor
+) -> DrillRecord:
     _, rows = run_round(name_point("drill"), CLOCK)
     at = clock_of(rows)
     failed = [step.step for step in steps if not step.passed]
@@ -147,7 +153,7 @@ def _finish(drill: DrillRun, epoch: int, steps: list[DrillStep], actor: Actor) -
     DrillRun.objects.filter(id=drill.pk).update(
         finished_at=at, passed=passed, steps=[asdict(step) for step in steps]
     )
-    told = {"drill_id": drill.pk, "passed": passed, "failed": failed}
+    told = {"drill_id": drill.pk, "passed": passed, "failed": failed, "reason": reason}
     facts = [Fact(EventKind.DRILLED, queue_id=drill.queue_id, data=told)]
     if passed is False:
         facts.append(

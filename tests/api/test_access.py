@@ -21,6 +21,9 @@ read_queue           W S G D U V O A
 create_queue         . . . . . . A
 change_policy        . . . . . . A
 set_intake           . . . . . O A
+run_drill            . . . . . O A
+list_drills          . . . U V O A
+read_coverage        . . . U V O A
 list_pools           . . . U V O A
 create_pool          . . . . . . A
 list_downstreams     . . . U V O A

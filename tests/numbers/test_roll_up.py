@@ -239,7 +239,7 @@ def test_old_minutes_go_and_what_is_for_ever_stays() -> None:
 
 
 def test_what_the_fence_drill_does_is_not_counted_as_work() -> None:
-    drilled = run_drill(queue="q", actor=world.operator())
+    drilled = run_drill(queue="q", reason="r", actor=world.operator())
     assert not isinstance(drilled, Refusal)
     assert drilled.passed
     rolled()

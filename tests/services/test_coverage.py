@@ -219,7 +219,7 @@ def test_acts_of_people_and_of_the_system_are_counted_apart(by: Worker) -> None:
     run = world.submit()
     cancel_task(task_id=world.task_id(run, "a"), reason="r", actor=world.operator())
     coverage = read_coverage()
-    assert dict(coverage.acts).keys() == {"submit", "cancel", "settle"}
+    assert coverage.acts.keys() == {"submit", "cancel", "settle"}
     assert sum(p.counted for p in coverage.points) == 0
 
 

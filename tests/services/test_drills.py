@@ -59,7 +59,7 @@ def lapse(claim: Claim) -> None:
 
 
 def drill(queue: str = "q") -> DrillRecord:
-    answer = run_drill(queue=queue, actor=world.operator(), wait=lapse)
+    answer = run_drill(queue=queue, reason="r", actor=world.operator(), wait=lapse)
     assert isinstance(answer, DrillRecord), answer
     return answer
 
@@ -75,13 +75,15 @@ def test_a_drill_passes_and_tells_each_step() -> None:
     assert {step.step: step.answered for step in answer.steps} == STEPS
     assert answer.asked_by == "operator:alice"
     (event,) = Event.objects.filter(kind="DRILLED")
-    assert (event.actor, event.data["passed"], event.data["failed"]) == ("operator:alice", True, [])
+    assert event.actor == "operator:alice"
+    told = {key: event.data[key] for key in ("passed", "failed", "reason")}
+    assert told == {"passed": True, "failed": [], "reason": "r"}
     assert last_passed_at(world.run_row(world.submit()).queue_id) == answer.finished_at
 
 
 def test_a_real_lease_runs_out() -> None:
     """Without anybody moving a row: the drill waits for the database's clock."""
-    answer = run_drill(queue="q", actor=system("drill"))
+    answer = run_drill(queue="q", reason="r", actor=system("drill"))
     assert isinstance(answer, DrillRecord)
     assert answer.passed, answer.failed_steps
     assert answer.finished_at is not None
@@ -186,7 +188,7 @@ def test_nobody_else_submits_a_canary() -> None:
 
 
 def test_an_unknown_queue_is_not_found() -> None:
-    answer = run_drill(queue="nowhere", actor=world.operator(), wait=lapse)
+    answer = run_drill(queue="nowhere", reason="r", actor=world.operator(), wait=lapse)
     assert isinstance(answer, Refusal)
     assert answer.outcome is Outcome.NOT_FOUND
     assert not DrillRun.objects.exists()
@@ -241,7 +243,7 @@ def test_a_bump_that_crosses_a_drill_makes_it_void() -> None:
     def bump(claim: Claim) -> None:
         bump_epoch(queue="q", expected_epoch=1, reason="r", actor=world.operator())
 
-    answer = run_drill(queue="q", actor=world.operator(), wait=bump)
+    answer = run_drill(queue="q", reason="r", actor=world.operator(), wait=bump)
     assert isinstance(answer, DrillRecord)
     assert answer.passed is None
     assert alarms("DRILL_FAILED") == []
