@@ -8,7 +8,7 @@
 # Each works alone on a machine with Python 3.11 or newer and make. Nothing else needs to be installed.
 
 .DEFAULT_GOAL := run
-.PHONY: run test check schema bench clean browser
+.PHONY: run test check schema bench clean browser spin
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -30,7 +30,7 @@ endef
 run: $(VENV)/.server
 	@exec $(PY) manage.py up $(ARGS)
 
-test: $(VENV)/.dev browser
+test: $(VENV)/.dev browser spin
 	$(PY) -m pytest $(PYTEST_ARGS) $(ARGS)
 
 check: $(VENV)/.dev
@@ -82,4 +82,14 @@ browser:
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 		else \
 			echo "The browser tests need chromium on the PATH. Install it (Debian: sudo apt-get install chromium), or run the others: make test ARGS='-m \"not browser\"'" >&2; exit 1; \
+		fi; }
+
+# The model checker that searches the protocol's twin (docs/protocol.md), and the compiler that it needs.
+spin:
+	@{ command -v spin && command -v gcc; } >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing spin for the model's twin ..."; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends spin gcc libc6-dev >/dev/null; \
+		else \
+			echo "The protocol's twin needs spin and gcc on the PATH. Install them (Debian: sudo apt-get install spin gcc), or run the others: make test ARGS='--ignore tests/protocol/test_twin.py'" >&2; exit 1; \
 		fi; }

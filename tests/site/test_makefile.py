@@ -68,6 +68,19 @@ def test_root_gets_the_browser_installed(tmp_path: Path) -> None:
     assert "install -y -qq --no-install-recommends chromium" in (tmp_path / "asked").read_text()
 
 
+def test_a_missing_model_checker_is_told_to_whoever_may_not_install_one(tmp_path: Path) -> None:
+    done = make(tmp_path, "spin", programs={"python3": "exit 0", "id": "echo 1000"})
+    assert done.returncode != 0
+    assert "apt-get install spin gcc" in done.stderr
+
+
+def test_root_gets_the_model_checker_installed(tmp_path: Path) -> None:
+    programs = {"id": "echo 0", "apt-get": f'echo "$@" >> {tmp_path}/asked', "python3": "exit 0"}
+    done = make(tmp_path, "spin", programs=programs)
+    assert done.returncode == 0, done.stderr
+    assert "--no-install-recommends spin gcc libc6-dev" in (tmp_path / "asked").read_text()
+
+
 def test_ci_is_exactly_check_and_test() -> None:
     script = CHECKOUT / ".ci" / "run"
     assert os.access(script, os.X_OK)
