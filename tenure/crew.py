@@ -15,6 +15,7 @@ from tenure.effects import ask_again_after
 from tenure.errors import (
     ClaimLost,
     Fatal,
+    IntakeStopped,
     InvalidInput,
     NotEncodable,
     Release,
@@ -123,6 +124,10 @@ class Crew:
                     retryable=True,
                     retry_after_seconds=ask_again_after(claim.attempt_number),
                 )
+            case IntakeStopped():
+                # An incident: nothing new is sent until it is over. The task is none the worse for it.
+                log.warning("%r is given back: %s", claim, error)
+                self._settler.release(claim)
             case TryLater(retry_after_seconds=after):
                 log.warning("%r is tried again: %s", claim, error)
                 self._settler.fail(
