@@ -12,6 +12,7 @@ from coordinator.services import (
     identity,
     leases,
     look_ups,
+    pruning,
     roll_ups,
     settlements,
     shadow_verdicts,
@@ -86,3 +87,9 @@ def run_drills() -> int:
 def confirm_identity() -> bool:
     """Compare the database with what is kept outside of it, and keep its epochs there (contract 12)."""
     return not identity.confirm_identity()
+
+
+@shared_task(name="coordinator.tasks.prune", ignore_result=True)
+def prune() -> None:
+    """Take away what the settings no longer keep, so many batches at a time (contract 17)."""
+    pruning.prune(actor=system("prune"))

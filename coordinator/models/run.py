@@ -35,6 +35,10 @@ class Run(models.Model):
         indexes = [
             models.Index(name="run_active", fields=["id"], condition=Q(state=RunState.ACTIVE)),
             models.Index(name="run_by_queue", fields=["queue", "-id"]),
+            # What is over for long is found by it, and that nothing is.
+            models.Index(
+                name="run_over", fields=["finished_at"], condition=Q(finished_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -48,10 +48,17 @@ def store(request: RequestKey, answer: str) -> Statement:
 
 
 def stored_answer(request: RequestKey, rows: Sequence[tuple[Any, ...]]) -> str | Refusal | None:
-    """What `look_up` found: the stored answer, a conflict (same key, other body), or nothing."""
+    """What `look_up` found: the stored answer, a conflict (same key, other body), nothing, or that it has expired."""
     if not rows:
         return None
     digest, answer = rows[0]
+    if not answer:
+        return Refusal(
+            Outcome.IDEMPOTENCY_CONFLICT,
+            "This Idempotency-Key has expired: its request was carried out, and its answer is no longer kept. Look for"
+            " what it made; for a new request use a new key.",
+            extra={"expired": True},
+        )
     if digest != request.request_digest:
         return Refusal(
             Outcome.IDEMPOTENCY_CONFLICT,

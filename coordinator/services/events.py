@@ -79,6 +79,7 @@ class EventKind(StrEnum):
     DRILLED = "DRILLED"  # the guard was tried on a queue
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
     BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
+    PRUNED = "PRUNED"  # what is over and nobody asks for any more was taken away
     IDENTITY_DOUBTED = "IDENTITY_DOUBTED"  # a copy, a restore or a promoted standby: intake is held
     RESTORE_BEGUN = "RESTORE_BEGUN"
     IDENTITY_CONFIRMED = "IDENTITY_CONFIRMED"  # after_restore has done everything

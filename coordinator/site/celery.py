@@ -36,5 +36,6 @@ app.conf.beat_schedule = {
     "settle-shadow-rounds": _every(5.0, "coordinator.tasks.settle_shadow_rounds"),
     "run-drills": _every(60.0, "coordinator.tasks.run_drills"),
     "confirm-identity": _every(10.0, "coordinator.tasks.confirm_identity"),
+    "prune": _every(600.0, "coordinator.tasks.prune"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

@@ -116,6 +116,10 @@ APPROVAL_SECONDS = environment.number("TENURE_APPROVAL_SECONDS", 24 * 60 * 60, m
 # Who may read /metrics without a token: nobody, or this machine itself (coordinator/api/views/metrics.py).
 METRICS_OPEN = environment.choice("TENURE_METRICS_OPEN", "no", ("no", "loopback"))
 MAX_BLOB_BYTES = environment.number("TENURE_MAX_BLOB_BYTES", 1024**3, minimum=1)
+# What `prune` keeps (coordinator/services/pruning.py); 0 keeps for ever.
+KEEP_ANSWERS_HOURS = environment.number("TENURE_KEEP_ANSWERS_HOURS", 48, minimum=24)
+KEEP_BLOBS_DAYS = environment.number("TENURE_KEEP_BLOBS_DAYS", 30)
+KEEP_RUNS_DAYS = environment.number("TENURE_KEEP_RUNS_DAYS", 0)
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",

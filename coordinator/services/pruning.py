@@ -1,0 +1,151 @@
+"""Taking away what is over and nobody asks for any more, in bounded batches (contract 5, 7, 17).
+
+Never an unsettled row: an open task, an effect that may be out, an approval that is asked for. A database that may be
+a copy takes nothing away: its blobs may be the original's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+
+from coordinator.actors import Actor
+from coordinator.clock import CLOCK, clock_of
+from coordinator.outcomes import Refusal
+from coordinator.rounds import Statement, name_point, run_round
+
+from .events import EventKind, Fact, record
+from .identity import held, standing_hold
+from .pruned_blobs import count_blobs, prune_blobs, prune_strays
+from .pruned_runs import count_runs, prune_runs
+from .transactions import in_transaction
+
+#: So many rows in one transaction.
+BATCH: Final = 1_000
+#: A background round takes so many batches of each kind, and goes on the next time.
+JOB_BATCHES: Final = 20
+#: And the command, which goes on until nothing is left: more than a hundred million answers.
+COMMAND_BATCHES: Final = 100_000
+#: A dry run counts no further.
+MAX_COUNTED: Final = 100_000
+
+#: By the route that ends the scope. A repeat after the answer has gone is judged anew and can do no harm: a claim is
+#: another grant, an acceptance finds the effect as it stands. Every other key stays on file without its answer: it has
+#: expired, and is never used again.
+_FORGOTTEN: Final = "scope ~ ':(claim_tasks|claim_task|accept_effect):[^:]*$'"
+_OLD: Final = "created_at < clock_timestamp() - make_interval(hours => %s)"
+
+_FORGET: Final = f"""
+DELETE FROM coordinator_storedanswer WHERE id IN (
+  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND {_FORGOTTEN} ORDER BY created_at LIMIT %s)
+RETURNING 1
+"""  # noqa: S608 (constants of ours)
+_EXPIRE: Final = f"""
+UPDATE coordinator_storedanswer SET answer = '', request_digest = '' WHERE id IN (
+  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND answer <> '' AND NOT {_FORGOTTEN}
+  ORDER BY created_at LIMIT %s)
+RETURNING 1
+"""  # noqa: S608
+_COUNT: Final = f"""
+SELECT count(*) FILTER (WHERE forgotten), count(*) FILTER (WHERE NOT forgotten) FROM (
+  SELECT {_FORGOTTEN} AS forgotten FROM coordinator_storedanswer WHERE {_OLD} AND (answer <> '' OR {_FORGOTTEN})
+  LIMIT %s) a
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was taken away, or would be (`dry_run`: counted up to MAX_COUNTED)."""
+
+    answers_forgotten: int = 0
+    keys_expired: int = 0
+    blobs: int = 0
+    stray_files: int = 0
+    runs: int = 0
+    dry_run: bool = False
+    complete: bool = True  # nothing that is due is left
+
+
+def prune(
+    *, actor: Actor, dry_run: bool = False, max_batches: int = JOB_BATCHES
+) -> Pruned | Refusal:
+    """Take away what the settings no longer keep. Safe to repeat, to cut off, and to run twice at once.
+
+    TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS (0: for ever). Refused: INTAKE_STOPPED
+    while the database may not be the one that it says it is.
+    """
+    hold = standing_hold()
+    if hold:
+        return held(hold)
+    if dry_run:
+        return _would_prune()
+    left = _Batches(max_batches)
+    pruned = Pruned(  # `complete` last: it tells of those before it
+        answers_forgotten=left.all_of(lambda: _answers(_FORGET), BATCH),
+        keys_expired=left.all_of(lambda: _answers(_EXPIRE), BATCH),
+        blobs=left.all_of(prune_blobs, 1),
+        stray_files=prune_strays(),
+        runs=left.all_of(prune_runs, 1),
+        complete=left.complete,
+    )
+    if pruned.runs or pruned.blobs:
+        _tell(pruned, actor)
+    return pruned
+
+
+class _Batches:
+    """A bound on the batches of each kind."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.complete = True
+
+    def all_of(self, batch: Callable[[], int], full: int) -> int:
+        """Batches until one takes less than `full`; how much was taken."""
+        total = 0
+        for _ in range(self.most):
+            taken = batch()
+            total += taken
+            if taken < full:
+                return total
+        self.complete = False
+        return total
+
+
+@in_transaction
+def _answers(sql: str) -> int:
+    _, rows = run_round(name_point("prune"), Statement(sql, (settings.KEEP_ANSWERS_HOURS, BATCH)))
+    return len(rows)
+
+
+@in_transaction
+def _would_prune() -> Pruned:
+    ((forgotten, expired),) = run_round(
+        Statement(_COUNT, (settings.KEEP_ANSWERS_HOURS, MAX_COUNTED))
+    )[0]
+    return Pruned(
+        answers_forgotten=forgotten,
+        keys_expired=expired,
+        blobs=count_blobs(MAX_COUNTED),
+        runs=count_runs(MAX_COUNTED),
+        dry_run=True,
+    )
+
+
+@in_transaction
+def _tell(pruned: Pruned, actor: Actor) -> None:
+    told = {"runs": pruned.runs, "blobs": pruned.blobs, "kept": _kept()}
+    _, clock = run_round(name_point("prune"), CLOCK)
+    run_round(record([Fact(EventKind.PRUNED, data=told)], actor=actor, at=clock_of(clock)))
+
+
+def _kept() -> dict[str, str]:
+    return {
+        "answers": str(timedelta(hours=settings.KEEP_ANSWERS_HOURS)),
+        "blobs": str(timedelta(days=settings.KEEP_BLOBS_DAYS)),
+        "runs": str(timedelta(days=settings.KEEP_RUNS_DAYS))
+        if settings.KEEP_RUNS_DAYS
+        else "for ever",
+    }
