@@ -5,6 +5,7 @@ from celery import shared_task
 from coordinator.actors import system
 from coordinator.services import (
     approvals,
+    bulk_steps,
     coverage,
     deadlines,
     drills,
@@ -93,3 +94,9 @@ def confirm_identity() -> bool:
 def prune() -> None:
     """Take away what the settings no longer keep, so many batches at a time (contract 17)."""
     pruning.prune(actor=system("prune"))
+
+
+@shared_task(name="coordinator.tasks.run_bulk_jobs", ignore_result=True)
+def run_bulk_jobs() -> int:
+    """Take the bulk jobs that people have started a step further (console design, 3.4)."""
+    return bulk_steps.run_bulk_step()

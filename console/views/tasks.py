@@ -33,7 +33,11 @@ _REOPENABLE = frozenset({TaskState.CANCELLED, TaskState.FAILED})
 @page()
 def task_list(request: HttpRequest) -> HttpResponse:
     listing = read_listing(request)
-    context = {"listing": listing, "wanted": listing.wanted}
+    context = {
+        "listing": listing,
+        "wanted": listing.wanted,
+        "may_cancel": permit(request, "cancel"),
+    }
     return show(request, "console/tasks.html", context, every_seconds=10, poll=listing.poll)
 
 

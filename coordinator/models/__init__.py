@@ -3,6 +3,7 @@
 from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
+from .bulk import BulkItem, BulkJob
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .drill import DrillRun
 from .effect import Dispatch, EffectSlot, Evidence, LookUp
@@ -30,6 +31,8 @@ __all__ = [
     "Attempt",
     "Blob",
     "BreakGlass",
+    "BulkItem",
+    "BulkJob",
     "CandidateDecision",
     "CanonicalCommit",
     "CountedAttempt",

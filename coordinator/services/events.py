@@ -77,6 +77,9 @@ class EventKind(StrEnum):
     PERSONAL_TOKEN_REVOKED = "PERSONAL_TOKEN_REVOKED"  # noqa: S105
     ROLE_CHANGED = "ROLE_CHANGED"
     DRILLED = "DRILLED"  # the guard was tried on a queue
+    BULK_STARTED = "BULK_STARTED"
+    BULK_STOPPED = "BULK_STOPPED"
+    BULK_FINISHED = "BULK_FINISHED"
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
     BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
     PRUNED = "PRUNED"  # what is over and nobody asks for any more was taken away

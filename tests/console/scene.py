@@ -6,7 +6,7 @@ calls lie apart as they would in a day's work.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,8 @@ from coordinator.clock import read_clock
 from coordinator.models import Credential
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services import cancels, endings, epochs, leases
+from coordinator.services.bulk_steps import run_bulk_step
+from coordinator.services.bulks import Reviewed, Verb, review_bulk, start_bulk
 from coordinator.services.credentials import create_operator_token, note_worker_use
 from coordinator.services.grants import Claim
 from coordinator.services.roles import ensure_roles
@@ -57,6 +59,8 @@ class Scene:
     worker: Worker
     credential: UUID  # the fleet's
     approver: int  # a person with a personal token, by their key
+    bulk_review: UUID  # frozen, not started
+    bulk_job: UUID  # done
 
 
 def person(name: str, role: str) -> User:
@@ -238,7 +242,27 @@ def compose() -> Scene:
         fleet,
         _used_credential(fleet),
         _approver(),
+        *_bulks([tasks[path] for path in (FILES[0], *FILES[8:])]),
     )
+
+
+def _bulks(task_ids: Sequence[UUID]) -> tuple[UUID, UUID]:
+    """Two sets of a person's: one that was only reviewed, and one that was worked through."""
+    alice = replace(world.operator(), id=person("alice", "operator").pk)
+    run = world.submit(
+        *(world.node(f"page {number}", kind="scan") for number in range(3)),
+        queue_name="review",
+        name="Scan of the archive",
+    )
+    frozen = [
+        review_bulk(verb=Verb.CANCEL, wanted=None, task_ids=chosen, actor=alice)
+        for chosen in (task_ids, [task.task_id for task in run.tasks])
+    ]
+    reviewed, done = (each.bulk_id for each in frozen if isinstance(each, Reviewed))
+    start_bulk(bulk_id=done, reason="The archive was scanned twice by mistake.", actor=alice)
+    while run_bulk_step():
+        pass
+    return reviewed, done
 
 
 def _downstreams() -> None:

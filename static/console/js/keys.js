@@ -1,5 +1,6 @@
 // Keyboard shortcuts. They move, open and copy; none of them decides or sends anything.
 import { copy } from "./copy.js";
+import { pick } from "./select.js";
 
 const TYPING = "input, select, textarea, [contenteditable]";
 const help = document.getElementById("keys");
@@ -32,6 +33,7 @@ const ACTIONS = {
   j: () => move(1),
   k: () => move(-1),
   o: open,
+  x: pick,
   p: () => document.querySelector("#live-state [data-pause]")?.click(),
   y: () => copy(permalink()),
   ".": () => {

@@ -30,6 +30,7 @@ function watch() {
     if (paused) return "paused";
     if (document.hidden || document.querySelector("dialog[open]")) return "paused";
     if (typing()) return "focus";
+    if (region.querySelector("[data-select]:checked")) return "rows";
     return selecting() ? "selection" : "";
   }
 
@@ -98,7 +99,7 @@ function watch() {
     label.textContent = label.dataset[paused ? "resume" : "pause"];
     tell();
   });
-  for (const name of ["focusin", "focusout", "selectionchange", "visibilitychange"]) {
+  for (const name of ["change", "focusin", "focusout", "selectionchange", "visibilitychange"]) {
     document.addEventListener(name, () => queueMicrotask(tell));
   }
   tell();

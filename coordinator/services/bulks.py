@@ -1,0 +1,161 @@
+"""Bulk jobs: the set is frozen at the review, started with a reason, stopped if need be (console design, 3.4).
+
+A task that comes to match afterwards is not in the set, and one that changed since the review is
+left alone: each carries the state version that was seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from coordinator.actors import Actor
+from coordinator.clock import CLOCK, clock_of
+from coordinator.ids import new_id
+from coordinator.models import BulkItem, BulkJob, Task
+from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
+from coordinator.rounds import name_point, run_round
+from coordinator.selectors.console_counts import in_time
+from coordinator.selectors.console_tasks import TaskFilter, tasks_matching
+from coordinator.states import CANCELLABLE_TASK, TaskState
+
+from .events import EventKind, Fact, record
+from .texts import check_reason
+from .transactions import in_transaction
+
+MAX_TASKS: Final = 1_000
+#: What was reviewed longer ago than this has to be looked at again.
+GOOD_FOR: Final = timedelta(hours=1)
+
+
+class Verb(StrEnum):
+    CANCEL = "cancel"
+    REOPEN = "reopen"
+
+
+#: The states in which a task allows it.
+ALLOWS: Final[dict[Verb, frozenset[TaskState]]] = {
+    Verb.CANCEL: CANCELLABLE_TASK,
+    Verb.REOPEN: frozenset({TaskState.CANCELLED, TaskState.FAILED}),
+}
+CANNOT: Final = "CANNOT"  # its state at the review did not allow it
+STOPPED: Final = "STOPPED"  # the job was stopped before its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    bulk_id: UUID
+    total: int
+    can: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    bulk_id: UUID
+    started_at: datetime
+    replayed: bool = False
+
+
+@in_transaction
+def review_bulk(
+    *,
+    verb: Verb,
+    wanted: TaskFilter | None,
+    task_ids: Sequence[UUID] = (),
+    asked: str = "",
+    actor: Actor,
+) -> Reviewed | Refusal:
+    """Freeze the tasks that were selected, or the newest MAX_TASKS that a filter finds now.
+
+    Nothing is done to them. Refused: INVALID where there are none, or the filter leads through too many.
+    """
+    rows = Task.objects.filter(task_id__in=task_ids[: MAX_TASKS + 1])
+    if wanted is not None:
+        rows = tasks_matching(wanted)
+    columns = ("task_id", "node_id", "queue__name", "state", "state_version")
+    newest = rows.order_by("-task_id").values_list(*columns)[: MAX_TASKS + 1]
+    found = in_time(lambda: list(newest))
+    if found is None:
+        return invalid(FieldError("/wanted", "the filter leads through too many tasks; narrow it"))
+    if not found:
+        return invalid(FieldError("/task_ids", "no task is selected; choose at least one"))
+    job = BulkJob.objects.create(
+        bulk_id=new_id(),
+        verb=verb,
+        asked=asked,
+        more=len(found) > MAX_TASKS,
+        operator=actor.id,
+        operator_name=actor.name,
+        address=actor.address,
+    )
+    items = [
+        BulkItem(
+            job=job,
+            task_id=task_id,
+            node_id=node_id,
+            queue=queue,
+            seen_state=state,
+            seen_version=version,
+            outcome=None if state in ALLOWS[verb] else CANNOT,
+        )
+        for task_id, node_id, queue, state, version in found[:MAX_TASKS]
+    ]
+    BulkItem.objects.bulk_create(items)
+    can = sum(item.outcome is None for item in items)
+    return Reviewed(job.bulk_id, len(items), can)
+
+
+@in_transaction
+def start_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
+    """Start what the same person reviewed. A repeat is the same receipt, and starts nothing twice.
+
+    Refused: FORBIDDEN to anybody else, STATE_VERSION_MISMATCH where the review is too old,
+    ALREADY_SETTLED where nothing in it can be acted on.
+    """
+    if faults := check_reason(reason):
+        return invalid(*faults)
+    run_round(name_point("bulk"))
+    job = BulkJob.objects.select_for_update().filter(bulk_id=bulk_id).first()
+    if job is None:
+        return not_found("bulk job")
+    if job.started_at is not None:
+        return Started(bulk_id, job.started_at, replayed=True)
+    if job.operator != actor.id:
+        told = "Whoever starts it has to have reviewed it; make a review of your own."
+        return Refusal(Outcome.FORBIDDEN, told)
+    at = clock_of(run_round(CLOCK)[0])
+    if job.reviewed_at < at - GOOD_FOR:
+        told = "The review is more than an hour old; look at the tasks again."
+        return Refusal(Outcome.STATE_VERSION_MISMATCH, told)
+    can = BulkItem.objects.filter(job=job, outcome=None).count()
+    if not can:
+        return Refusal(Outcome.ALREADY_SETTLED, "None of these tasks allows it.")
+    BulkJob.objects.filter(pk=bulk_id).update(started_at=at, reason=reason, address=actor.address)
+    _tell(EventKind.BULK_STARTED, job, actor, at, tasks=can, reason=reason, asked=job.asked)
+    return Started(bulk_id, at)
+
+
+@in_transaction
+def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
+    """Leave what has not had its turn alone; what is done stays done. A repeat changes nothing."""
+    if faults := check_reason(reason):
+        return invalid(*faults)
+    run_round(name_point("bulk"))
+    job = BulkJob.objects.select_for_update().filter(bulk_id=bulk_id).first()
+    if job is None:
+        return not_found("bulk job")
+    if job.started_at is None or job.finished_at is not None or job.stopped_at is not None:
+        return Refusal(Outcome.ALREADY_SETTLED, "It is not running.")
+    at = clock_of(run_round(CLOCK)[0])
+    BulkJob.objects.filter(pk=bulk_id).update(stopped_at=at)
+    left = BulkItem.objects.filter(job=job, outcome=None, taken_at=None)
+    stopped = left.update(outcome=STOPPED, done_at=at)
+    _tell(EventKind.BULK_STOPPED, job, actor, at, tasks=stopped, reason=reason)
+    return Started(bulk_id, job.started_at)
+
+
+def _tell(kind: EventKind, job: BulkJob, actor: Actor, at: datetime, **told: object) -> None:
+    data = {"bulk_id": job.bulk_id, "verb": job.verb, **told}
+    run_round(record([Fact(kind, data=data)], actor=actor, at=at))
