@@ -133,12 +133,8 @@ def _waiting_for_people(queues: Sequence[QueueNow]) -> Iterator[Need]:
             tone, icon = (
                 ("unknown", "triangle-alert") if "RECON" in state else ("approval", "stamp")
             )
-            url = (
-                reverse("console:approvals")
-                if state == TaskState.AWAITING_APPROVAL
-                else _tasks(state=state)
-            )
-            yield Need(tone, icon, cause, _where(queues, state), url, count)
+            page = "approvals" if state == TaskState.AWAITING_APPROVAL else "effects-unknown"
+            yield Need(tone, icon, cause, _where(queues, state), reverse(f"console:{page}"), count)
 
 
 def _failed(queues: Sequence[QueueNow]) -> Iterator[Need]:

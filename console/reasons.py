@@ -20,8 +20,6 @@ _TOLD_ABOVE: Final = frozenset(
         "NOT_BEFORE",
         "LEASED",
         "LEASE_LAPSED",
-        "AWAITING_APPROVAL",
-        "AWAITING_RECONCILIATION",
         "COMMITTED",
         "CANCELLED",
         "SUPERSEDED",
@@ -35,6 +33,8 @@ _IN_WORDS: Final[dict[str, Promise]] = {
     "NO_CAPABLE_POOL": gettext_lazy(
         "No valid credential of pool {pool} may work in queue {queue}."
     ),
+    "AWAITING_APPROVAL": gettext_lazy("The request, with the whole payload."),
+    "AWAITING_RECONCILIATION": gettext_lazy("The effect, with everything that is known of it."),
     "ATTEMPTS_USED_UP": gettext_lazy("{spent} of {max} attempts are spent."),
 }
 
@@ -65,6 +65,10 @@ def _page_of(reason: Reason) -> str:
     match parts:
         case ["tasks", task_id]:
             return reverse("console:task", args=[task_id])
+        case ["approvals", approval_id]:
+            return reverse("console:approval", args=[approval_id])
+        case ["effects", effect_id]:
+            return reverse("console:effect", args=[effect_id])
         case ["queues", name]:
             return reverse("console:queue", args=[name])
         case _:

@@ -3,33 +3,16 @@
 Each says what will be done, to whom, how often, and what it costs to be wrong.
 """
 
-from typing import Final
-
-from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from console.cases import code
 from console.exposure import Exposure
+from console.guarantees import promise_of
 from console.visible import visible
 from coordinator.selectors.console_approval import Bound
-from coordinator.states import Guarantee
-
-#: What a second arrival of the same call does there (contract 8), after "A second arrival".
-SECOND_ARRIVAL: Final[dict[str, Promise]] = {
-    Guarantee.CONDITIONAL_WRITE: gettext_lazy("is refused by its condition"),
-    Guarantee.IDEMPOTENT_KEY: gettext_lazy("returns the first result while the key is remembered"),
-    Guarantee.RESERVATION: gettext_lazy("is refused: a reservation is confirmed once"),
-    Guarantee.GATED: gettext_lazy("is refused by the gate before the tool acts"),
-    Guarantee.QUERY_ONLY: gettext_lazy("would act again; one can only ask first"),
-    Guarantee.NONE: gettext_lazy("would act again, and nobody can be asked"),
-}
-
-
-def second_arrival(guarantee: str) -> str:
-    return str(SECOND_ARRIVAL.get(guarantee, guarantee))
 
 
 def stake_of(exposure: Exposure) -> SafeString:
@@ -43,6 +26,17 @@ def stake_of(exposure: Exposure) -> SafeString:
         told = ngettext("%(n)d recipient", "%(n)d recipients", exposure.recipients)
         parts.append(format_html("<strong>{}</strong>", told % {"n": exposure.recipients}))
     return format_html_join(" · ", "{}", ((part,) for part in parts))
+
+
+def plain_stake(exposure: Exposure) -> str:
+    """The same as text, for a sentence that is put together elsewhere."""
+    parts = [exposure.amount] if exposure.amount else []
+    if exposure.recipient:
+        parts.append(_("to %(who)s") % {"who": exposure.recipient})
+    elif exposure.recipients:
+        told = ngettext("%(n)d recipient", "%(n)d recipients", exposure.recipients)
+        parts.append(told % {"n": exposure.recipients})
+    return " · ".join(parts)
 
 
 def approving(approval: Bound, exposure: Exposure) -> SafeString:
@@ -78,9 +72,7 @@ def approving(approval: Bound, exposure: Exposure) -> SafeString:
 
 def after_approval(approval: Bound) -> SafeString:
     return format_html(
-        _("What is sent is not un-sent. A second arrival at {downstream} {arrival}."),
-        downstream=code(approval.downstream),
-        arrival=second_arrival(approval.guarantee),
+        _("What is sent is not un-sent. {promise}"), promise=promise_of(approval.guarantee)
     )
 
 

@@ -14,10 +14,11 @@ from console.diffs import compare
 from console.exposure import exposure_of
 from console.filters import as_uuid
 from console.forms import ApprovalDecision, new_action_key
-from console.pages import page, refuse, shell_of, show
+from console.guarantees import promise_of
+from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from console.readings import WAYS, read_payload
-from console.stakes import after_approval, approving, phrase_to_approve, required_by, second_arrival
+from console.stakes import after_approval, approving, phrase_to_approve, required_by
 from console.standings import standing_of, word_of
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import console_approval, console_approvals
@@ -72,7 +73,7 @@ def approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 def _decide(request: HttpRequest, bound: Bound) -> HttpResponse:
     allowed = _may_decide(request)
     if not allowed:
-        return refuse(request, 403, {"why": allowed.why})
+        return forbid(request, allowed, "approve")
     shown = request.POST.get("payload_digest", "")  # the phrase named what was shown
     form = ApprovalDecision(request.POST, phrase_wanted=phrase_to_approve(shown, bound.downstream))
     if not form.is_valid():
@@ -163,7 +164,7 @@ def _show(request: HttpRequest, bound: Bound, form: ApprovalDecision | None) -> 
         "exposure": exposure,
         "approving": approving(bound, exposure),
         "after_approval": after_approval(bound),
-        "arrival": second_arrival(bound.guarantee),
+        "arrival": promise_of(bound.guarantee),
         "required_by": required_by(bound),
         "beside": beside,
         "lines": compare(last.payload, bound.payload)

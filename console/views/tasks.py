@@ -18,6 +18,7 @@ from console.sentences import tell
 from console.timelines import draw_timeline
 from coordinator.selectors import (
     console_attempts,
+    console_effect,
     console_task,
     events,
     explain,
@@ -56,6 +57,14 @@ def task_candidates(request: HttpRequest, task_id: UUID) -> HttpResponse:
         "candidates",
         compared=compare_candidates(task_id, chosen, readable=readable),
     )
+
+
+@page()
+def task_effects(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    ledger = console_effect.effects_of_task(
+        task_id, with_payload=bool(permit(request, "view_payload"))
+    )
+    return _task(request, task_id, "effects", ledger=ledger)
 
 
 @page()

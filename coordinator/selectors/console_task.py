@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast, Left
 
-from coordinator.models import CanonicalCommit, Dependency, Event, StagedResult, Task
+from coordinator.models import CanonicalCommit, Dependency, EffectSlot, Event, StagedResult, Task
 from coordinator.selectors.console_counts import capped_counts
 
 #: Neighbours shown by name; a fan-out of thousands is a link to the run's list.
@@ -148,10 +148,11 @@ def read_event_kinds(task_id: UUID) -> tuple[str, ...]:
 
 
 def count_parts(task_id: UUID) -> dict[str, int]:
-    """Capped counts for the tabs of a task: `events` and `candidates`."""
+    """Capped counts for the tabs of a task: `events`, `candidates` and `effects`."""
     return capped_counts(
         {
             "events": Event.objects.filter(task_id=task_id),
+            "effects": EffectSlot.objects.filter(task_id=task_id),
             "candidates": StagedResult.objects.filter(attempt__task_id=task_id),
         },
         cap=999,

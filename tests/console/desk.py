@@ -4,15 +4,29 @@ Made by the services, like the scene beside it; only instants are moved afterwar
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from coordinator.actors import Worker
 from coordinator.models import Approval
+from coordinator.outcomes import Refusal
 from coordinator.services.approvals import reject
 from coordinator.services.effect_rows import EffectView
+from coordinator.services.endings import release_attempt
 from coordinator.services.revisions import Revised, revise_task
 from coordinator.states import DispatchOutcome, Guarantee
+from tenure.downstreams.base import (
+    Absent,
+    Adapter,
+    Bound,
+    Call,
+    DontKnow,
+    Found,
+    Happened,
+    Sent,
+    Unknown,
+)
+from tenure.downstreams.base import Guarantee as SdkGuarantee
 from tests import world
 from tests.console.scene import any_time
 from tests.effects import ledger
@@ -41,6 +55,13 @@ class Desk:
     successor: UUID
     expired: UUID
     rejected: UUID
+    mail: str  # UNKNOWN under a key that is still remembered: can be sealed for a re-send
+    ticket: str  # UNKNOWN where late calls are refused, and none can arrive any more
+    early: str  # the same, but a call may still arrive
+    fax: (
+        str  # UNKNOWN where absence can never be sealed; its attempt has ended, its time has passed
+    )
+    settled: str  # COMMITTED
 
 
 def parked(
@@ -157,7 +178,62 @@ def compose_desk() -> Desk:
         successor=successor.approval_id,
         expired=expired.approval_id,
         rejected=rejected.approval_id,
+        mail=unknown(Guarantee.IDEMPOTENT_KEY, "mailer", by=fleet, seconds=400),
+        ticket=unknown(Guarantee.QUERY_ONLY, "tickets", by=fleet, seconds=4_000, refuses_late=True),
+        early=unknown(Guarantee.QUERY_ONLY, "crm", by=fleet, seconds=40, refuses_late=True),
+        fax=unknown(Guarantee.NONE, "fax", by=fleet, seconds=90_000),
+        settled=paid.effect.effect_id,
     )
+
+
+def unknown(guarantee: Guarantee, name: str, *, by: Worker, seconds: float, **fields: Any) -> str:
+    """An effect of a task that nobody holds: sent so many seconds ago, and never heard of since."""
+    ledger.register(guarantee, name=name, **fields)
+    run = world.submit(
+        world.node(f"notify {name}", kind=name, slots={"send": name}),
+        queue_name=QUEUE,
+        name=f"{name.capitalize()} run",
+    )
+    task_id = world.task_id(run, f"notify {name}")
+    payload = {"to": f"someone@{name}.example", "amount": 75, "currency": "EUR"}
+    claim = world.claim_one(by=by, of=task_id, queue_name=QUEUE, owner="mailer-2@build-04")
+    prepared = ledger.try_prepare(claim, by=by, payload=payload, slot="send", downstream=name)
+    effect: EffectView = prepared.effect  # type: ignore[union-attr]
+    answer = ledger.try_accept(effect, claim.fence, by=by)
+    if isinstance(answer, Refusal):  # a person decides first
+        ledger.say_yes(ledger.approval(answer), who="paula")
+        claim = world.claim_one(by=by, of=task_id, queue_name=QUEUE, owner="mailer-2@build-04")
+        answer = ledger.accept(effect, claim.fence, by=by)
+    ledger.report(effect, claim, answer, DispatchOutcome.UNKNOWN, by=by)
+    release_attempt(attempt_id=claim.fence.attempt_id, fence=claim.fence, worker=by)
+    ledger.pass_time(effect, seconds=seconds)
+    return effect.effect_id
+
+
+class Register(Adapter):
+    """A downstream in this process: what it holds is told by the exact effect_id."""
+
+    kind: ClassVar[str] = "register"
+    limits: ClassVar[str] = "It lives as long as this process."
+
+    def __init__(self) -> None:
+        super().__init__(SdkGuarantee.QUERY_ONLY)
+        self.held: dict[str, Any] = {}
+        self.is_up = True
+
+    def send(self, call: Call) -> Sent:
+        return Unknown(detail=f"{call.effect_id} is not sent here")
+
+    def look_up(self, effect: Bound, *, deadline: float) -> Found:
+        assert deadline > 0
+        if not self.is_up:
+            return DontKnow(detail="it is down")
+        held = self.held.get(effect.effect_id)
+        return Happened(receipt=held) if held else Absent(detail="no such message")
+
+
+#: What TENURE_ADAPTERS may name.
+ADAPTERS: dict[str, Register] = {name: Register() for name in ("mailer", "tickets", "crm")}
 
 
 def _view(approval: Approval) -> Any:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, expect
 
-from coordinator.models import Approval
+from coordinator.models import Approval, EffectSlot
 from tests.console import desk as desks
 from tests.console.conftest import Open
 from tests.console.desk import Desk
@@ -34,6 +34,12 @@ def addresses(desk: Desk) -> list[str]:
         f"/approvals/{desk.large}",
         f"/approvals/{desk.superseded}?turn=decided",
         f"/approvals/{desk.expired}",
+        "/effects/unknown",
+        "/effects/unknown?downstream=crm",
+        f"/effects/{desk.mail}",
+        f"/effects/{desk.fax}",
+        f"/effects/{desk.settled}",
+        f"/tasks/{EffectSlot.objects.get(effect_id=desk.fax).task_id}/effects",
     ]
 
 
@@ -138,7 +144,7 @@ def test_no_single_key_decides(opened: Open, desk: Desk, anna: Any) -> None:
     page = opened(user=anna).page
     methods: list[str] = []
     page.on("request", lambda request: methods.append(request.method))
-    for address in ("/approvals", f"/approvals/{desk.refund}"):
+    for address in ("/approvals", f"/approvals/{desk.refund}", f"/effects/{desk.fax}"):
         page.goto(address)
         for key in [*string.printable.strip(), "Enter", " "]:
             page.keyboard.press(key)
@@ -171,6 +177,38 @@ def test_a_person_decides_without_scripts(opened: Open, desk: Desk, anna: Any) -
     page.click("#decision button[value=approve]")
     assert "Approved." in page.inner_text(".alert.calm")
     assert state(desk.refund) == "APPROVED"
+
+
+def test_an_effect_is_settled_without_scripts(opened: Open, desk: Desk, operator: Any) -> None:
+    page = opened(user=operator, scripts=False).page
+    page.goto("/effects/unknown")
+    page.click("table a:has-text('notify mailer')")
+    page.click("button:has-text('I look by hand now')")
+    assert "Your look-up is stamped." in page.inner_text(".alert.calm")
+    page.click("summary:has-text('It did not happen')")
+    page.fill("#id_reason_absent", WHY)
+    page.fill("#id_phrase_absent", "it did not")
+    page.click("button:has-text('It did not happen')")
+    assert "Type exactly: " in page.inner_text("details[open] .fault")
+    page.fill("#id_phrase_absent", f"{desk.mail[:8]} did not happen at mailer")
+    page.click("button:has-text('It did not happen')")
+    assert "it is RESENDABLE" in page.inner_text(".alert.calm")
+    assert EffectSlot.objects.get(effect_id=desk.mail).state == "RESENDABLE"
+
+
+def test_a_form_locks_when_somebody_else_settles_the_effect(
+    opened: Open, desk: Desk, operator: Any, anna: Any
+) -> None:
+    first, second = opened(user=operator).page, opened(user=anna).page
+    for page in (first, second):
+        page.goto(f"/effects/{desk.fax}")
+        page.click("summary:has-text('It happened')")
+    second.fill("#id_receipt", "page 3 of 3")
+    second.fill("#id_reason_happened", WHY)
+    second.click("button:has-text('It happened')")
+    expect(second.locator(".alert.calm")).to_contain_text("Settled: it happened.")
+    expect(first.locator("[data-changed]")).to_be_visible()
+    expect(first.locator("button:has-text('It happened')")).to_be_disabled()
 
 
 def test_keys_lead_from_the_inbox_to_the_decision(opened: Open, desk: Desk, anna: Any) -> None:

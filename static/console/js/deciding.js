@@ -17,8 +17,6 @@ function guard() {
     word.textContent = word.dataset[seen ? "open" : "locked"];
     note.hidden = !may;
     note.classList.toggle("is-open", seen);
-    const warning = document.querySelector("[data-changed]");
-    if (warning) warning.hidden = !changed;
   }
 
   function atEnd() {
@@ -36,14 +34,26 @@ function guard() {
     watcher.observe(end);
   }
 
-  /** The live part says how the object stands now; this form is about how it stood when the page was made. */
-  document.addEventListener("htmx:after:swap", () => {
-    const now = document.querySelector("#live [data-standing]");
-    if (!now) return;
-    const stood = form.elements.namedItem("shown_state").value;
-    const version = form.elements.namedItem("expected_version").value;
-    changed = now.dataset.standing !== stood || now.dataset.version !== version;
+  document.addEventListener("console:changed", (event) => {
+    changed = event.detail;
     tell();
   });
   tell();
 }
+
+// The live part says how the object stands now; a form is about how it stood when the page was made.
+document.addEventListener("htmx:after:swap", () => {
+  const now = document.querySelector("#live [data-standing]");
+  const bound = [...document.querySelectorAll("form[data-bound]")];
+  if (!now || !bound.length) return;
+  const moved = (each) =>
+    each.dataset.standing !== now.dataset.standing || each.dataset.version !== now.dataset.version;
+  const changed = bound.some(moved);
+  for (const warning of document.querySelectorAll("[data-changed]")) warning.hidden = !changed;
+  if (changed) {
+    for (const each of bound) {
+      for (const control of each.elements) if (control.type !== "hidden") control.disabled = true;
+    }
+  }
+  document.dispatchEvent(new CustomEvent("console:changed", { detail: changed }));
+});
