@@ -241,7 +241,9 @@ def _refused(
 # --- showing ----------------------------------------------------------------------------------
 
 
-def _show(request: HttpRequest, found: EffectFacts, *, how: str = "", form: Any = None) -> Any:
+def _show(
+    request: HttpRequest, found: EffectFacts, *, how: str = "", form: Any = None
+) -> HttpResponse:
     now = shell_of(request).now
     exposure = exposure_of(found.payload)
     outlook, settled = outlook_of(found, now), found.row.state not in MAY_BE_OUT

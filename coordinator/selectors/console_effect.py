@@ -1,6 +1,6 @@
 """One effect as its page shows it: what is bound, each call that was allowed, and everything that was said."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -162,10 +162,9 @@ def _evidence(effect_id: str, *, with_payload: bool) -> tuple[Said, ...]:
     """Newest first. What was said is part of the payload's own permission."""
     rows = Evidence.objects.filter(effect_id=effect_id).order_by("-id")
     columns = ("kind", "said", "late", "actor", "at", "detail", "dispatch_id")
-    return tuple(
-        Said(*row[:5], row[5] if with_payload else {}, row[6])
-        for row in rows.values_list(*columns)[:MAX_EVIDENCE]
-    )
+    found: Any = rows.values_list(*columns)[:MAX_EVIDENCE]
+    kept = (Said(*row) for row in found)
+    return tuple(kept if with_payload else (replace(each, detail={}) for each in kept))
 
 
 def _transitions(effect: EffectRow) -> tuple[Transition, ...]:
