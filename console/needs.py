@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from console.filters import query_string
+from coordinator.selectors.assurance import Assurance
+from coordinator.selectors.audits import AuditRecord
 from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
 from coordinator.selectors.console_shell import Shell
 from coordinator.selectors.coverage import Coverage
@@ -37,13 +39,13 @@ def find_needs(
     queues: Sequence[QueueNow],
     refusals: Refusals,
     shell: Shell,
-    coverage: Coverage,
-    drills: Sequence[QueueDrill],
+    assurance: Assurance,
 ) -> list[Need]:
     return [
         *_ahead(refusals),
-        *_uncovered(coverage),
-        *_undrilled(drills),
+        *_uncovered(assurance.coverage),
+        *_undrilled(assurance.drills),
+        *_broken(assurance.audit),
         *_break_glass(shell),
         *_waiting_for_people(queues),
         *_failed(queues),
@@ -109,6 +111,19 @@ def _undrilled(drills: Sequence[QueueDrill]) -> Iterator[Need]:
                 reverse("console:queue", args=[drill.queue]),
                 since=drill.last_passed_at,
             )
+
+
+def _broken(audit: AuditRecord | None) -> Iterator[Need]:
+    if audit is not None and audit.broken:
+        yield Need(
+            "failed",
+            "siren",
+            _("The stored history breaks an invariant"),
+            ", ".join(audit.broken),
+            reverse("console:overview"),
+            sum(audit.broken.values()),
+            audit.finished_at,
+        )
 
 
 def _break_glass(shell: Shell) -> Iterator[Need]:

@@ -24,6 +24,9 @@ class Operation(StrEnum):
     RUN_DRILL = "run_drill"
     LIST_DRILLS = "list_drills"
     READ_COVERAGE = "read_coverage"
+    START_AUDIT = "start_audit"
+    LIST_AUDITS = "list_audits"
+    READ_AUDIT = "read_audit"
     LIST_POOLS = "list_pools"
     CREATE_POOL = "create_pool"
     LIST_DOWNSTREAMS = "list_downstreams"
@@ -148,6 +151,9 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.RUN_DRILL: Rule(permission="operate_incidents"),
     _O.LIST_DRILLS: _PEOPLE_SEE,
     _O.READ_COVERAGE: _PEOPLE_SEE,
+    _O.START_AUDIT: Rule(permission="operate_incidents"),
+    _O.LIST_AUDITS: _PEOPLE_SEE,
+    _O.READ_AUDIT: _PEOPLE_SEE,
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,

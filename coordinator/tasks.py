@@ -5,6 +5,7 @@ from celery import shared_task
 from coordinator.actors import system
 from coordinator.services import (
     approvals,
+    audits,
     bulk_steps,
     coverage,
     deadlines,
@@ -100,3 +101,9 @@ def prune() -> None:
 def run_bulk_jobs() -> int:
     """Take the bulk jobs that people have started a step further (console design, 3.4)."""
     return bulk_steps.run_bulk_step()
+
+
+@shared_task(name="coordinator.tasks.continue_audits", ignore_result=True)
+def continue_audits() -> int:
+    """Go on with the audit of the stored history for a moment, or begin the next (contract 14)."""
+    return audits.continue_audits(actor=system("audit"))

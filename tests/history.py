@@ -163,6 +163,12 @@ RULES: dict[str, str] = {
                 WHERE d.approval_id = a.approval_id AND d.decision = 'APPROVED'
                   AND d.payload_digest_seen = a.payload_digest)
     """,
+    "each state version of a task is told": """
+        SELECT t.task_id, t.state_version, array_agg(DISTINCT e.state_version) FROM coordinator_task t
+        LEFT JOIN coordinator_event e ON e.task_id = t.task_id AND e.refusal_key IS NULL
+        GROUP BY t.task_id
+        HAVING count(DISTINCT e.state_version) <> t.state_version OR max(e.state_version) <> t.state_version
+    """,
     "nothing was written at an acceptance point that the guard had not passed": """
         SELECT at, point, written_to, counted, guarded, kept, session FROM coordinator_countedwrite
         WHERE guarded < counted AND point IN ('claim', 'renew', 'stage', 'prepare', 'accept', 'redeem', 'report',

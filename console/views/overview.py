@@ -7,8 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from console.needs import find_needs
 from console.pages import page, shell_of, show
 from coordinator.selectors import console_overview
-from coordinator.selectors.coverage import read_coverage
-from coordinator.selectors.drills import read_drills
+from coordinator.selectors.assurance import read_assurance
 
 EVERY_SECONDS = 5
 
@@ -20,7 +19,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     refusals = console_overview.read_refusals(shell.now)
     context = {
         "queues": queues,
-        "needs": find_needs(queues, refusals, shell, read_coverage(), read_drills()),
+        "needs": find_needs(queues, refusals, shell, read_assurance()),
         "commits": console_overview.read_last_commits(),
         "fences": refusals.fences,
         "hour": console_overview.count_commits_since(shell.now - timedelta(hours=1)),

@@ -43,6 +43,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("queues/<str:queue>/drill", assurance.QueueDrill.as_view()),
     path("drills", assurance.Drills.as_view()),
     path("coverage", assurance.CoverageNow.as_view()),
+    path("audits", assurance.Audits.as_view()),
+    path("audits/<str:audit_id>", assurance.OneAudit.as_view()),
     path("pools", queues.Pools.as_view()),
     path("downstreams", queues.Downstreams.as_view()),
     path("downstreams/<str:downstream>", queues.OneDownstream.as_view()),

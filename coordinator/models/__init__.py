@@ -3,6 +3,7 @@
 from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
+from .audit import Audit, AuditFinding
 from .bulk import BulkItem, BulkJob
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .drill import DrillRun
@@ -29,6 +30,8 @@ __all__ = [
     "Access",
     "Approval",
     "Attempt",
+    "Audit",
+    "AuditFinding",
     "Blob",
     "BreakGlass",
     "BulkItem",

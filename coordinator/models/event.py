@@ -72,6 +72,10 @@ class Event(models.Model):
                 F("id").desc(), name="event_refusals", condition=Q(refusal_key__isnull=False)
             ),
             models.Index(F("id").desc(), name="event_without_task", condition=Q(task__isnull=True)),
+            # What the epoch was when something was told: an audit asks for each event.
+            models.Index(
+                name="event_bumps", fields=["queue", "id"], condition=Q(kind="EPOCH_BUMPED")
+            ),
             # The story of an incident; few rows, and the task is looked at first.
             models.Index(
                 KT("data__incident_id"),

@@ -80,6 +80,8 @@ class EventKind(StrEnum):
     BULK_STARTED = "BULK_STARTED"
     BULK_STOPPED = "BULK_STOPPED"
     BULK_FINISHED = "BULK_FINISHED"
+    AUDIT_STARTED = "AUDIT_STARTED"
+    AUDITED = "AUDITED"  # a pass over the stored history is over
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
     BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
     PRUNED = "PRUNED"  # what is over and nobody asks for any more was taken away

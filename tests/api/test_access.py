@@ -22,8 +22,11 @@ create_queue         . . . . . . A
 change_policy        . . . . . . A
 set_intake           . . . . . O A
 run_drill            . . . . . O A
+start_audit          . . . . . O A
 list_drills          . . . U V O A
 read_coverage        . . . U V O A
+list_audits          . . . U V O A
+read_audit           . . . U V O A
 list_pools           . . . U V O A
 create_pool          . . . . . . A
 list_downstreams     . . . U V O A

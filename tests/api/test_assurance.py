@@ -3,13 +3,17 @@
 import json
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
+from coordinator.actors import system
 from coordinator.fence import IsCurrent
 from coordinator.models import DrillRun, Event, Task
 from coordinator.services import hearings
+from coordinator.services.audits import continue_audits
 from coordinator.services.drill_script import STEPS
 from tests import world
 
@@ -88,3 +92,34 @@ def test_the_command_tells_each_step_and_ends_well_only_when_all_passed(
     ]
     with pytest.raises(CommandError, match="no queue `nowhere`"):
         call_command("drill", "--queue", "nowhere")
+
+
+def test_an_operator_has_the_history_audited_and_everybody_reads_the_report(api: Api) -> None:
+    asked = api.operator.post("/audits", {"reason": "the monthly look"})
+    assert asked.status == 202, asked
+    audit_id = asked.body["audit_id"]
+    assert (asked.body["finished_at"], asked.body["broken"]) == (None, {})
+    continue_audits(actor=system("audit"), budget_seconds=30)
+    report = api.viewer.get(f"/audits/{audit_id}").body
+    assert report["audit"]["finished_at"] is not None
+    assert (report["audit"]["broken"], report["findings"]) == ({}, [])
+    assert api.viewer.get("/audits").body["results"] == [report["audit"]]
+    assert api.viewer.get(f"/audits/{uuid4()}").status == 404
+    assert api.operator.post("/audits", {}).status == 422
+
+
+def test_the_audit_command_names_what_is_broken_and_fails(api: Api) -> None:
+    world.submit()
+    out = StringIO()
+    call_command("audit", stdout=out)
+    assert "Every invariant holds." in out.getvalue()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE coordinator_event DISABLE TRIGGER ALL")
+        cursor.execute("DELETE FROM coordinator_event WHERE kind = 'SUBMITTED'")
+        cursor.execute("ALTER TABLE coordinator_event ENABLE TRIGGER ALL")
+    for arguments in ([], ["--json"]):
+        out = StringIO()
+        with pytest.raises(SystemExit) as ended:
+            call_command("audit", *arguments, stdout=out)
+        assert ended.value.code == 1
+        assert str(Task.objects.get().task_id) in out.getvalue()

@@ -96,6 +96,13 @@ def test_a_node_that_awaits_keeps_its_run_active(by: Worker, state: str) -> None
         Attempt.objects.filter(task=row).update(
             state=AttemptState.PARKED, ended_at=row.lease_expires_at, end_reason="PARKED"
         )
+        Event.objects.create(
+            kind="PARKED",
+            task=row,
+            state_version=row.state_version + 1,
+            actor="system:test",
+            at=row.created_at,
+        )
     settle_runs([world.run_row(run).pk])
     assert world.run_row(run).state == RunState.ACTIVE
 
