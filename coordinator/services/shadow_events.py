@@ -75,7 +75,8 @@ def take_events(
     has been settled is kept as too late. Refused one by one, with a pointer: an `at` too far
     ahead of the database's clock, a source that belongs to another queue, a round that is full.
     `lost` is how many events the feed had to drop since its last batch; it is added to the
-    source of the batch's first event. NOT_FOUND where the queue is unknown, or not the worker's.
+    source of the batch's first event, unless all of the batch is known. NOT_FOUND where the
+    queue is unknown, or not the worker's.
     """
     assert 0 < len(events) <= MAX_EVENTS, "the body's model allows no other batch"
     if queue not in worker.queues:
@@ -215,8 +216,8 @@ class _Intake:
         return too_late
 
     def statements(self, lost: int, *, lost_at: str) -> list[Statement]:
-        if lost and lost_at not in self.foreign:
-            self.counts.setdefault(lost_at, [0, 0, 0, 0])
+        if not self.rows:
+            lost = 0  # a repeat of a batch whose answer was lost
         sources = [
             (name, *counts, lost if name == lost_at else 0) for name, counts in self.counts.items()
         ]

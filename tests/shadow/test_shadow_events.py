@@ -185,7 +185,8 @@ def test_faults_are_told_one_by_one_and_the_rest_is_taken(
 
 def test_what_the_feed_had_to_drop_is_added_up(by: Worker) -> None:
     tell("A claims 0", by=by, lost=3)
-    tell("A claims 0", by=by, lost=4)
+    tell("A claims 0", by=by, lost=3)  # sent again, because its answer was lost
+    tell("A claims 0", by=by, lost=4, prefix="next")
     assert ShadowSource.objects.get().lost == 7
 
 
