@@ -17,6 +17,7 @@ from tenure.blobs import fetch_blob
 from tenure.decoding import decode
 from tenure.effect_steering import EffectSteering
 from tenure.errors import UnexpectedAnswer
+from tenure.incident_steering import IncidentSteering
 from tenure.records import (
     Attempt,
     Cancellation,
@@ -42,7 +43,7 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client(EffectSteering):
+class Client(EffectSteering, IncidentSteering):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(
@@ -233,6 +234,19 @@ class Client(EffectSteering):
             method="POST", path=path, content=json_bytes(body), headers=headers, repeat=repeat
         )
         return self._transport.send(call)
+
+    def _download(self, path: str, into: IO[bytes], params: Mapping[str, str]) -> None:
+        headers = {"Accept": "*/*"}
+        self._transport.send(
+            Call(
+                method="GET",
+                path=path,
+                params=params,
+                into=into,
+                headers=headers,
+                repeat=Repeat.NEVER,
+            )
+        )
 
     def _pages(self, path: str, filters: Mapping[str, str], kind: type[Record]) -> Iterator[Record]:
         return (decode(kind, row) for row in self._raw_pages(path, filters))

@@ -1,4 +1,4 @@
-"""The `tenure` command line: submit, watch, read and steer runs, and decide on effects, from a shell.
+"""The `tenure` command line: submit, watch, read and steer runs, decide on effects and run incidents.
 
 Exit codes: 0 it did what it says · 1 refused, or the run ended otherwise · 2 wrong use · 3 nobody answered ·
 130 interrupted.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from tenure.cli.commands import COMMANDS
+from tenure.cli.commands import COMMANDS, Command
 from tenure.cli.effects import EFFECT_COMMANDS
+from tenure.cli.incident_steps import STEPS
+from tenure.cli.incidents import READS
 from tenure.cli.printing import complain
 from tenure.cli.settings import UsageError, connect
 from tenure.errors import Problem, TenureError, Unreachable
@@ -61,19 +64,32 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--json", action="store_true", help="print JSON, one document")
     top = argparse.ArgumentParser(
         prog="tenure",
-        description="Submit, watch, read and steer runs of a Tenure coordinator, and decide on their effects.",
+        description="Submit, watch, read and steer runs, decide on their effects, and run incidents.",
         epilog="example: tenure submit run.json --watch",
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     for command in (*COMMANDS, *EFFECT_COMMANDS):
-        sub = commands.add_parser(
-            command.name,
-            parents=[shared],
-            help=command.does,
-            description=f"{command.does[0].upper()}{command.does[1:]}.",
-            epilog=f"example: {command.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.arguments(sub)
-        sub.set_defaults(command=command)
+        _add(commands, command, shared)
+    incident = commands.add_parser(
+        "incident",
+        help="run an incident, the guarded rollback, step by step",
+        description="Stop, preview, bump, drain, switch, resume: an incident takes its steps in this order.",
+        epilog='example: tenure incident open --queue orders --reason "deploy 42 loses orders"',
+    )
+    verbs = incident.add_subparsers(required=True, metavar="VERB")
+    for verb in (*READS, *STEPS):
+        _add(verbs, verb, shared)
     return top
+
+
+def _add(commands: Any, command: Command, shared: argparse.ArgumentParser) -> None:
+    sub = commands.add_parser(
+        command.name,
+        parents=[shared],
+        help=command.does,
+        description=f"{command.does[0].upper()}{command.does[1:]}.",
+        epilog=f"example: {command.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.arguments(sub)
+    sub.set_defaults(command=command)
