@@ -93,12 +93,16 @@ LEFT JOIN LATERAL (SELECT passed, finished_at, steps FROM coordinator_drillrun
                    WHERE queue_id = q.id AND passed IS NOT NULL ORDER BY id DESC LIMIT 1) l ON true
 LEFT JOIN LATERAL (SELECT finished_at FROM coordinator_drillrun
                    WHERE queue_id = q.id AND passed ORDER BY id DESC LIMIT 1) p ON true
+WHERE q.name NOT LIKE '%%~shadow'
 ORDER BY q.name
 """
 
 
 def read_drills() -> tuple[QueueDrill, ...]:
-    """Every queue by name, in one query. A queue younger than `OVERDUE` is not overdue yet."""
+    """Every queue by name, in one query. A queue younger than `OVERDUE` is not overdue yet.
+
+    The lanes of rehearsals are not among them: they send nothing, and are never drilled.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_STAND, (OVERDUE.total_seconds(),))
         return tuple(_stands(row) for row in cursor.fetchall())

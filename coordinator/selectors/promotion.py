@@ -10,6 +10,7 @@ from coordinator.models import Queue, ShadowRound
 from coordinator.states import RolloutStage
 
 from .coverage import read_coverage
+from .drills import OVERDUE, last_drill
 from .shadow import count_unexplained
 
 STAGES: Final = tuple(RolloutStage)
@@ -116,5 +117,26 @@ def _coverage(_queue: Queue) -> Criterion:
     )
 
 
+def _drill(queue: Queue) -> Criterion:
+    """The queue's last drill: one that failed since the last good one says more than that."""
+    last, overdue = last_drill(queue.pk), read_clock() - OVERDUE
+    at = last.finished_at if last else None
+    ok = last is not None and bool(last.passed) and at is not None and at >= overdue
+    if last is None:
+        detail = "No fence drill has run on this queue."
+    elif not last.passed:
+        detail = f"The last fence drill failed: {', '.join(last.failed_steps)}."
+    else:
+        detail = f"The last fence drill passed at {at.isoformat() if at else 'no time'}."
+    return _criterion(
+        "fence_drill",
+        ok=ok,
+        value=at.isoformat() if at else None,
+        threshold="passed within the hour",
+        detail=detail,
+        link=f"/api/v1/drills?queue={queue.name}",
+    )
+
+
 #: What the rest of the house measures.
-MEASURED_ELSEWHERE: tuple[Callable[[Queue], Criterion], ...] = (_coverage,)
+MEASURED_ELSEWHERE: tuple[Callable[[Queue], Criterion], ...] = (_coverage, _drill)

@@ -60,7 +60,14 @@ def run_drill(
     if found is None:
         return not_found("queue")
     drill = _begin(found.id, actor)
-    run = submit_run(queue=queue, name=DRILL, metadata={}, nodes=_nodes(), actor=system("drill"))
+    run = submit_run(
+        queue=queue,
+        name=DRILL,
+        metadata={},
+        nodes=_nodes(),
+        actor=system("drill"),
+        may_rehearse=False,
+    )
     steps: list[DrillStep] = []
     if isinstance(run, Submitted):
         tasks = {task.node_id: task.task_id for task in run.tasks}

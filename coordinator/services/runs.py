@@ -59,6 +59,7 @@ def submit_run(
     nodes: Sequence[NodeSpec],
     actor: Actor,
     request: RequestKey | None = None,
+    may_rehearse: bool = True,
 ) -> Submitted | Refusal:
     """Store a DAG of nodes as a run, all of it or none (contract 6).
 
@@ -67,7 +68,7 @@ def submit_run(
     once, each with a JSON pointer: duplicate or unknown names, a cycle, limits (graphs.py), an
     unknown queue, unregistered downstreams, slots that do not fit `replay`. The same request
     again gets the first answer, `replayed`. A queue in SHADOW takes it as a rehearsal, which
-    it stays for ever (contract 13).
+    it stays for ever (contract 13); but for the canaries of a drill, which try the queue itself.
     """
     seen = _look(queue=queue, nodes=nodes, request=request)
     if isinstance(seen, Refusal | Submitted):
@@ -80,7 +81,13 @@ def submit_run(
     if isinstance(plan, list) or errors:
         return invalid(*errors, *(plan if isinstance(plan, list) else ()))
     answer, queue_id = _store(
-        queue=queue, name=name, metadata=told, plan=plan, actor=actor, request=request
+        queue=queue,
+        name=name,
+        metadata=told,
+        plan=plan,
+        actor=actor,
+        request=request,
+        may_rehearse=may_rehearse,
     )
     if answer is None:
         return submit_run(
@@ -133,7 +140,14 @@ def _look(
 
 @in_transaction
 def _store(
-    *, queue: str, name: str, metadata: str, plan: Plan, actor: Actor, request: RequestKey | None
+    *,
+    queue: str,
+    name: str,
+    metadata: str,
+    plan: Plan,
+    actor: Actor,
+    request: RequestKey | None,
+    may_rehearse: bool,
 ) -> tuple[Submitted | Refusal | None, int | None]:
     """The answer, and the queue's id where this call has stored a run; no answer where it is to be rehearsed."""
     _, _, found, lanes, clock = run_round(
@@ -147,7 +161,7 @@ def _store(
     if before is not None:
         return before, None
     queue_id, max_attempts, run_number, stage = lanes[0]
-    if stage == RolloutStage.SHADOW and not is_rehearsal(queue):
+    if stage == RolloutStage.SHADOW and may_rehearse and not is_rehearsal(queue):
         return None, None
     lane = Lane(queue_id, max_attempts, run_number, clock_of(clock))
     answer = Submitted(

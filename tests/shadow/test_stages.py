@@ -3,11 +3,16 @@
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
 from coordinator.actors import Worker
-from coordinator.models import Event, Queue
+from coordinator.models import DrillRun, Event, Queue, Task
 from coordinator.outcomes import Outcome, Reason, Refusal
 from coordinator.selectors import promotion
+from coordinator.selectors.drills import OVERDUE
+from coordinator.services.drills import run_drill
+from coordinator.services.rehearsals import end_rehearsals
 from coordinator.services.stages import StageSet, demote, promote
 from coordinator.states import Replay, RolloutStage
 from tests import world
@@ -80,6 +85,37 @@ def test_each_stage_needs_evidence_of_its_own(by: Worker, open_gate: None) -> No
     assert event.actor == "operator:alice"
     assert (event.data["from"], event.data["to"], event.data["reason"]) == (READS, WRITES, "ready")
     assert event.data["measured"]["settled_rounds"] == 2
+
+
+def test_the_whole_gate_opens_after_a_real_drill_and_full_coverage(by: Worker) -> None:
+    agree(by, "one", "two")
+    gate = promotion.read_promotion(queue="q")
+    assert gate is not None
+    assert gate.blocking == ["fence_drill"]
+    assert [each.name for each in gate.criteria] == [
+        "settled_rounds",
+        "unexplained_mismatches",
+        "coverage",
+        "fence_drill",
+    ]
+    assert refused(forward()).outcome is Outcome.GATE_CLOSED
+    world.submit()  # a rehearsal, whose lane has an epoch of its own; the drill tries the queue itself
+    end_rehearsals(queue="q", reason="another epoch", actor=world.operator())
+    run_drill(queue="q", reason="before a promotion", actor=world.operator())
+    assert set(Task.objects.filter(kind="tenure.drill").values_list("queue__name")) == {("q",)}
+    assert forward() == StageSet("q", READS, 1, changed=True)
+    DrillRun.objects.update(finished_at=timezone.now() - OVERDUE)
+    agree(by, "three", "four")
+    assert [each.name for each in refused(forward(READS)).extra["blocking"]] == ["fence_drill"]
+
+
+def test_one_write_past_the_guard_closes_the_gate(by: Worker) -> None:
+    agree(by, "one", "two")
+    run_drill(queue="q", reason="before a promotion", actor=world.operator())
+    with pytest.raises(IntegrityError, match="did not come through the guard"):
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("UPDATE coordinator_task SET priority = 1")
+    assert [each.name for each in refused(forward()).extra["blocking"]] == ["coverage"]
 
 
 def test_a_promotion_names_its_queue_says_why_and_knows_where_it_stands(
