@@ -32,7 +32,7 @@ def story(*lines: str) -> list[LegacyEvent]:
     return [told(line, f"e{index}") for index, line in enumerate(lines)]
 
 
-def told(line: str, event_id: str) -> LegacyEvent:
+def told(line: str, event_id: str, *, begins: datetime = START) -> LegacyEvent:
     owner, verb, at, *words = line.split()
     kind = _VERBS[verb]
     given = [digest(word) for word in words]
@@ -41,7 +41,7 @@ def told(line: str, event_id: str) -> LegacyEvent:
         event_id=event_id,
         event=kind,
         owner=owner,
-        at=START + timedelta(seconds=float(at)),
+        at=begins + timedelta(seconds=float(at)),
         result_digest=result,
         input_digest=given[0] if given else None,
     )
