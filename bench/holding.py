@@ -25,6 +25,7 @@ def renewals(place: Place, *, rounds: int = 3, leases: int = LEASES) -> dict[str
         fences += [
             claim["fence"] for claim in api.claim("holder", BATCH, ttl_seconds=300, kinds=["held"])
         ]
+    time.sleep(1.2)  # until the backends have told their counts
     before, cpu = _updates(place), _processor_seconds(place)
     for _ in range(rounds):
         for first in range(0, leases, BATCH):
@@ -32,7 +33,7 @@ def renewals(place: Place, *, rounds: int = 3, leases: int = LEASES) -> dict[str
             answers = api.post(f"/queues/{QUEUE}/renewals", {"renewals": items})["results"]
             assert all(answer["outcome"] == "RENEWED" for answer in answers), answers[0]
     spent = _processor_seconds(place) - cpu
-    time.sleep(1.2)  # until the backends have told their counts
+    time.sleep(1.2)
     after = _updates(place)
     updates, hot = after[0] - before[0], after[1] - before[1]
     return {
@@ -88,5 +89,8 @@ def _processor_seconds(place: Place) -> float:
 
 
 def _times(pid: str) -> list[str]:
-    """utime, stime, and those of its ended children, in ticks (proc(5))."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+    """utime, stime, and those of its ended children, in ticks (proc(5)); of one that has just ended, nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+    except OSError:
+        return []

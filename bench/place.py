@@ -120,17 +120,7 @@ class Place:
         return max(sizes)
 
     def _make_credential(self) -> str:
-        with self.connect() as connection:
-            connection.execute(
-                "INSERT INTO coordinator_pool (name, min_contract) VALUES ('bench', 'claim.v1')"
-            )
-            connection.execute(
-                "INSERT INTO coordinator_queue (name, scheduler_epoch, intake, active_pool_id, rollout_stage,"
-                " default_ttl_seconds, max_ttl_seconds, max_lease_seconds, max_attempts, retry_backoff_seconds,"
-                " retry_backoff_max_seconds) VALUES (%s, 1, 'OPEN', 'bench', 'CONDITIONAL_WRITES', 60, 300, 86400, 5,"
-                " 5, 300)",
-                (QUEUE,),
-            )
+        self._manage("shell", "--no-imports", "-c", _MAKE_QUEUE)
         told = self._manage(
             *("create_credential", "bench", "--pool", "bench", "--queue", QUEUE),
             *("--scope", "work", "--scope", "submit", "--json"),
@@ -148,6 +138,14 @@ class Place:
             text=True,
         )
         return done.stdout
+
+
+_MAKE_QUEUE = f"""
+from coordinator.actors import system
+from coordinator.services.queues import create_pool, create_queue
+create_pool(name="bench", actor=system("bench"))
+create_queue(name="{QUEUE}", active_pool="bench", actor=system("bench"))
+"""
 
 
 def free_port() -> int:
