@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import QuerySet
 
-from coordinator import pipeline
+from coordinator import pipeline, tracing
 from coordinator.fence import Point
 from coordinator.pipeline import Statement
 
@@ -30,6 +30,14 @@ def run_round(*statements: Statement) -> list[list[tuple[Any, ...]]]:
     if log is not None:
         log.append([statement.sql for statement in statements])
     connection.ensure_connection()
+    if not tracing.is_on():
+        return _run(statements)
+    told = tracing.told_of_round([statement.sql for statement in statements])
+    with tracing.span("sql round", **told):
+        return _run(statements)
+
+
+def _run(statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
     with connection.wrap_database_errors:
         return pipeline.run(connection.connection, statements)
 

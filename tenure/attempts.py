@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import quote
 
+from tenure import tracing
 from tenure.blobs import fetch_blob
 from tenure.canonical import canonical, digest
 from tenure.claim import Blob, Claim, Staged
@@ -72,9 +73,13 @@ class AttemptCalls:
 
     def claim(self, request: ClaimRequest) -> Sequence[Claim]:
         """Ask for work. Sent once here: the worker keeps an unanswered request and sends it again as it was."""
-        answer = self._post(f"{self._lane}/claims", request.content, key=request.key, retry=ONCE)
+        with tracing.span("claim", queue=self._queue, limit=request.limit) as trace:
+            path = f"{self._lane}/claims"
+            answer = self._post(path, request.content, key=request.key, retry=ONCE)
         grants = decode(_Grants, answer.body).claims
-        return tuple(Claim(grant, sent_at=answer.sent_at, calls=self) for grant in grants)
+        return tuple(
+            Claim(grant, sent_at=answer.sent_at, calls=self, trace=trace) for grant in grants
+        )
 
     def claim_request(
         self, *, key: str, epoch: int, limit: int, kinds: Sequence[str]

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from tenure.errors import TenureError
 from tenure.records import Effect, Fence, Grant, Json, Parent
+from tenure.tracing import Trace
 from tenure.usage import Meter
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ class Stage(Enum):
 class Claim:
     """One grant of a task to this worker."""
 
-    def __init__(self, grant: Grant, *, sent_at: float, calls: AttemptCalls) -> None:
+    def __init__(
+        self, grant: Grant, *, sent_at: float, calls: AttemptCalls, trace: Trace = None
+    ) -> None:
         self._grant = grant
         self._calls = calls
         self._lock = threading.Lock()
@@ -62,6 +65,8 @@ class Claim:
         self._memory: list[dict[str, Json]] = []
         self._stopping = False
         self.meter = Meter()
+        #: Where the claim stands in a trace, then its handling.
+        self.trace = trace
 
     def __repr__(self) -> str:
         return f"<Claim {self.node_id} attempt {self.attempt_number} of task {self.task_id}>"

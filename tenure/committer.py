@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from tenure import tracing
 from tenure.attempts import (
     LARGEST_BATCH,
     LARGEST_INLINE_BYTES,
@@ -111,8 +112,12 @@ class Committer:
         return batch, None, False
 
     def _commit(self, batch: Sequence[Ready]) -> None:
+        traces = [ready.claim.trace for ready in batch]
         try:
-            results = self._calls.commit([ready.item for ready in batch], retry=self._retry)
+            # A batch belongs to the one handler that it is of, or is linked to the many.
+            within = traces[0] if len(batch) == 1 else None
+            with tracing.span("commit", within=within, links=traces, size=len(batch)):
+                results = self._calls.commit([ready.item for ready in batch], retry=self._retry)
         except Problem as problem:
             self._refused_whole(batch, problem)
         except TenureError as error:

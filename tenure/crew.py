@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 
+from tenure import tracing
 from tenure.attempts import AttemptCalls, error_from
 from tenure.claim import Claim, Stage
 from tenure.committer import Committer
@@ -78,7 +79,7 @@ class Crew:
 
     def _handle(self, claim: Claim) -> None:
         try:
-            result = self._handlers[claim.kind](claim)
+            result = self._traced(claim)
         except (ClaimLost, Released) as lost:
             # Raised by check(): the coordinator has the refusal on record already, with the usage so far.
             if claim.enter(Stage.SETTLING, leaving=Stage.HANDLING):
@@ -92,6 +93,20 @@ class Crew:
             # the coordinator's word counts, not this process's belief.
             if claim.enter(Stage.SETTLING, leaving=Stage.HANDLING):
                 self._returned(claim, result)
+
+    def _traced(self, claim: Claim) -> Json:
+        """The handler's result. Its span belongs to the claim's, and what it calls belongs to its span."""
+        with tracing.span(
+            f"handle {claim.kind}",
+            within=claim.trace,
+            task_id=claim.task_id,
+            attempt_id=claim.attempt_id,
+            run_id=claim.run_id,
+            node_id=claim.node_id,
+            attempt_number=claim.attempt_number,
+        ) as trace:
+            claim.trace = trace
+            return self._handlers[claim.kind](claim)
 
     def _returned(self, claim: Claim, result: Json) -> None:
         try:

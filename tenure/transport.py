@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import httpx
 
+from tenure import tracing
 from tenure.address import base_url, bearer
 from tenure.answers import decided, problem_in, retry_after_seconds, stranger
 from tenure.errors import Problem, Throttled, UnexpectedAnswer, Unreachable
@@ -157,6 +158,12 @@ class Transport:
     def _send_once(
         self, call: Call, tries: int, timeout_seconds: float | None
     ) -> Answer | _NoAnswer:
+        with tracing.span(call.method, outgoing=True, path=call.path, tries=tries):
+            return self._send_now(call, tries, timeout_seconds)
+
+    def _send_now(
+        self, call: Call, tries: int, timeout_seconds: float | None
+    ) -> Answer | _NoAnswer:
         sent_at = time.monotonic()
         self._count("requests")
         try:
@@ -165,7 +172,7 @@ class Transport:
                 call.path,
                 content=call.stream if call.stream is not None else call.content,
                 params=dict(call.params) or None,
-                headers=dict(call.headers),
+                headers={**call.headers, **tracing.carried()},
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds,
             )
             response = self._http.send(request, stream=call.into is not None)

@@ -28,6 +28,7 @@ from .callers import identify
 from .parsing import Parsed, parse, parse_items, parse_query
 from .problems import Fault, Problem, Refused, render_problem, render_refusal
 from .reading import read_body
+from .telling import tell_answer, tell_body, tell_call
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +144,7 @@ class Endpoint(APIView):
     def _respond(self, request: HttpRequest, path: dict[str, str]) -> HttpResponseBase:
         view, spec = self._view_of(request)
         caller = identify(request)
+        tell_call(spec.operation, caller, path)
         if not may(caller, spec.operation):
             return render_refusal(_forbidden(request, caller, spec.operation))
         call: Call[Any] = Call(request, caller, None)
@@ -158,7 +160,10 @@ class Endpoint(APIView):
             else:
                 parsed = parse_items(raw, spec.body, *spec.items)
             call.body, call.document = parsed.body, parsed.document
-        return render(view(call, **path), spec.status)
+            tell_body(parsed.body)
+        answer = view(call, **path)
+        tell_answer(answer)
+        return render(answer, spec.status)
 
     def _view_of(self, request: HttpRequest) -> tuple[View, Spec]:
         method = (request.method or "").lower()

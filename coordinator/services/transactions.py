@@ -9,6 +9,8 @@ from typing import Final, ParamSpec, TypeVar
 import psycopg.errors
 from django.db import DatabaseError, connection, transaction
 
+from coordinator import tracing
+
 from .identity import IdentityUnknown, confirm_identity
 
 P = ParamSpec("P")
@@ -31,9 +33,16 @@ def in_transaction(service: Callable[P, R]) -> Callable[P, R]:
 
     And where nobody has compared the database's identity since its server's start: that is done between.
     """
+    name = f"{service.__module__.rpartition('.')[2]}.{service.__name__.lstrip('_')}"
 
     @wraps(service)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not tracing.is_on():
+            return repeat(*args, **kwargs)
+        with tracing.span(name):
+            return repeat(*args, **kwargs)
+
+    def repeat(*args: P.args, **kwargs: P.kwargs) -> R:
         for attempt in range(1, MAX_TRIES + 1):
             try:
                 with transaction.atomic():

@@ -7,18 +7,30 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_init, worker_process_init
+
+from coordinator.site.jobs import connect_jobs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
 
 app = Celery("tenure-coordinator")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["coordinator"])
+connect_jobs()
 
 
 @setup_logging.connect
 def _keep_our_logging(**kwargs: Any) -> None:
     """A receiver of this signal is how Celery is told to leave logging to Django's settings."""
+
+
+@worker_init.connect
+@worker_process_init.connect
+def _start_tracing(**kwargs: Any) -> None:
+    """Once in each process that runs jobs: the pool's threads share one, forks have their own."""
+    from coordinator.site.tracing import start_tracing
+
+    start_tracing("tenure-jobs")
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:

@@ -233,6 +233,9 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
+LOG_FORMAT = environment.choice(
+    "TENURE_LOG_FORMAT", "json" if PRODUCTION else "text", ("json", "text")
+)
 LOGGING = logging_settings(
-    as_json=PRODUCTION, level=environment.text("TENURE_LOG_LEVEL", "INFO").upper()
+    as_json=LOG_FORMAT == "json", level=environment.text("TENURE_LOG_LEVEL", "INFO").upper()
 )

@@ -13,3 +13,7 @@ application = get_wsgi_application()
 from coordinator.site.starting import compare_identity  # noqa: E402 (Django is set up by the line above)
 
 compare_identity()
+
+from coordinator.site.tracing import start_tracing  # noqa: E402 (in each process, after any fork)
+
+start_tracing("tenure-web")
