@@ -14,6 +14,8 @@ _SECTIONS: Final = {
     "run": "run",
     "task": "task",
     "queue": "queue",
+    "numbers": "numbers",
+    "figure": "numbers",
     "audit": "audit",
     "worker": "worker",
     "pool": "pool",

@@ -24,6 +24,7 @@ from coordinator.services.bulks import Reviewed, Verb, review_bulk, start_bulk
 from coordinator.services.credentials import create_operator_token, note_worker_use
 from coordinator.services.grants import Claim
 from coordinator.services.roles import ensure_roles
+from coordinator.services.roll_ups import roll_up
 from coordinator.services.runs import Submitted
 from coordinator.services.usage import Usage
 from coordinator.states import Intake
@@ -232,6 +233,7 @@ def compose() -> Scene:
         actor=world.operator(),
     )
     _spread_events()
+    roll_up()
     return Scene(
         review,
         tasks[FILES[0]],
