@@ -19,7 +19,7 @@ from .events import EventKind, Fact, record
 from .identity import held, hold_of, remember_epochs
 from .locking import QueueRow
 from .revocations import bumped_facts, lock_held, raise_epochs, revoke
-from .rulings import incident_open
+from .rulings import refuse_in_incident
 from .transactions import in_transaction
 
 
@@ -120,10 +120,10 @@ def _set_intake(
         return held(hold)
     if row.intake == intake:
         return IntakeSet(queue, intake, changed=False)
-    if intake == Intake.OPEN and row.incident_id is not None:
-        return incident_open(row)
-    kind = EventKind.INTAKE_OPENED if intake == Intake.OPEN else EventKind.INTAKE_STOPPED
     clock: datetime = clock_of(clock_rows)
+    if intake == Intake.OPEN and row.incident_id is not None:
+        return refuse_in_incident(row, point="intake", actor=actor, at=clock)
+    kind = EventKind.INTAKE_OPENED if intake == Intake.OPEN else EventKind.INTAKE_STOPPED
     run_round(
         Statement(
             "UPDATE coordinator_queue SET intake = %s WHERE id = %s", (str(intake), queue_id)

@@ -14,7 +14,7 @@ from coordinator.rounds import name_point, run_round
 from coordinator.selectors.queues import PoolRecord, QueueRecord, pool_record, queue_record
 from coordinator.services import locking
 from coordinator.services.events import EventKind, Fact, record
-from coordinator.services.rulings import incident_open
+from coordinator.services.rulings import refuse_in_incident
 from coordinator.services.transactions import in_transaction
 from coordinator.states import MIN_TTL_SECONDS, RolloutStage
 
@@ -82,10 +82,10 @@ def change_policy(*, name: str, changes: Mapping[str, Any], actor: Actor) -> Que
         return invalid(*faults)
     after = _policy_of(queue)
     if after["active_pool"] != before["active_pool"]:
-        (rows,) = run_round(locking.read_queue(queue.pk))
+        rows, clock = run_round(locking.read_queue(queue.pk), CLOCK)
         row = locking.QueueRow._make(rows[0])
         if row.incident_id is not None:
-            return incident_open(row)
+            return refuse_in_incident(row, point="administer", actor=actor, at=clock_of(clock))
     changed = {field: after[field] for field in POLICY if after[field] != before[field]}
     if changed:
         queue.save(update_fields=list(changed))

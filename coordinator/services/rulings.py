@@ -45,10 +45,16 @@ def refuse(refusal: Refusal, *, point: str, task: TaskRow, actor: Actor, at: dat
     return refusal
 
 
-def incident_open(queue: QueueRow) -> Refusal:
-    """What only the queue's open incident may change: its intake, and its active pool."""
-    return Refusal(
+def refuse_in_incident(queue: QueueRow, *, point: str, actor: Actor, at: datetime) -> Refusal:
+    """What only the queue's open incident may change: its intake, and its active pool. Recorded, for its report too."""
+    refusal = Refusal(
         Outcome.INCIDENT_OPEN,
         f"Queue `{queue.name}` has an open incident; its steps change this, nothing else does.",
+        evidence_recorded=True,
         extra={"queue": queue.name, "incident_id": str(queue.incident_id)},
     )
+    subject = f"{actor.label}:{queue.name}:{queue.incident_id}"
+    told = str(queue.incident_id)
+    fact = refusal_fact(refusal, point=point, subject=subject, task=None, incident_id=told)
+    run_round(record([fact], actor=actor, at=at))
+    return refusal

@@ -89,6 +89,16 @@ def test_the_current_epoch_goes_on_while_intake_is_stopped(by: Worker) -> None:
         claims_are_refused(by)
 
 
+def test_a_call_that_was_accepted_before_the_stop_is_let_through_by_its_gate(by: Worker) -> None:
+    claim = ledger.claimed(by=by, guarantee=Guarantee.GATED)
+    effect = ledger.prepare(claim, by=by)
+    accepted = ledger.accept(effect, claim.fence, by=by)
+    rollback.opened()
+    ledger.redeem(effect, accepted)
+    ledger.report(effect, claim, accepted, DispatchOutcome.COMMITTED, by=by)
+    world.commit(claim, by=by)
+
+
 @pytest.mark.parametrize("guarantee", [Guarantee.CONDITIONAL_WRITE, Guarantee.NONE])
 def test_an_incident_stops_new_acceptances_and_nobody_is_asked_to_approve(
     by: Worker, guarantee: Guarantee
@@ -325,6 +335,8 @@ def test_nothing_but_the_incident_changes_what_it_holds(by: Worker) -> None:
         moved = change_policy(name="q", changes={"active_pool": "green"}, actor=OLGA)
         assert isinstance(moved, Refusal)
         assert moved.outcome is Outcome.INCIDENT_OPEN
+    tried = Event.objects.filter(kind="REFUSED", data__incident_id=str(incident)).order_by("id")
+    assert [event.data["point"] for event in tried] == ["intake", "administer"]
     assert set_intake(queue="q", intake=Intake.STOPPED, reason="drill", actor=OLGA) == IntakeSet(
         "q", "STOPPED", changed=False
     )

@@ -63,6 +63,7 @@ class OneQueue(Endpoint):
         "Change a queue's policy, never its epoch",
         body=PolicyBody,
         answer=QueueRecord,
+        refusals=(Outcome.INCIDENT_OPEN,),
     )
     def patch(self, call: Call[PolicyBody], queue: str) -> QueueRecord | Refusal:
         return change_policy(name=queue, changes=_given(call.body), actor=call.caller)
@@ -74,7 +75,7 @@ class QueueIntake(Endpoint):
         "Stop or open a queue's intake; a stopped one refuses claims only",
         body=IntakeBody,
         answer=IntakeSet,
-        refusals=(Outcome.NOT_FOUND, Outcome.INTAKE_STOPPED),
+        refusals=(Outcome.NOT_FOUND, Outcome.INCIDENT_OPEN, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[IntakeBody], queue: str) -> IntakeSet | Refusal:
         return set_intake(
