@@ -95,6 +95,14 @@ from tenure.records import (
     Usage,
 )
 from tenure.retrying import RetryPolicy
+from tenure.rollout_steering import (
+    Criterion,
+    GateClosed,
+    Promotion,
+    ShadowRound,
+    ShadowSummary,
+    StageSet,
+)
 from tenure.tally import Happening, Report
 from tenure.transport import CONTRACT, Retried
 from tenure.worker import Worker
@@ -119,6 +127,7 @@ __all__ = [
     "Claim",
     "ClaimLost",
     "Client",
+    "Criterion",
     "Decided",
     "Decision",
     "Downstream",
@@ -132,6 +141,7 @@ __all__ = [
     "FenceMissing",
     "Fenced",
     "Forbidden",
+    "GateClosed",
     "Happening",
     "IdempotencyConflict",
     "Incident",
@@ -152,6 +162,7 @@ __all__ = [
     "Parked",
     "PayloadConflict",
     "Problem",
+    "Promotion",
     "Queue",
     "Reason",
     "ReconcileFirst",
@@ -167,7 +178,10 @@ __all__ = [
     "SerialBusy",
     "ServerFault",
     "Settled",
+    "ShadowRound",
+    "ShadowSummary",
     "StageForbids",
+    "StageSet",
     "Staged",
     "StaleEvidence",
     "StaleInput",

@@ -33,6 +33,7 @@ from tenure.records import (
     Task,
 )
 from tenure.retrying import Repeat, RetryPolicy
+from tenure.rollout_steering import RolloutSteering
 from tenure.transport import Answer, Call, Retried, Transport, json_bytes
 
 Record = TypeVar("Record")
@@ -43,7 +44,7 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client(EffectSteering, IncidentSteering):
+class Client(EffectSteering, IncidentSteering, RolloutSteering):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(

@@ -16,6 +16,7 @@ from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
 from tenure.cli.incidents import READS
 from tenure.cli.printing import complain
+from tenure.cli.rollout import QUEUE_VERBS, SHADOW_VERBS
 from tenure.cli.settings import UsageError, connect
 from tenure.errors import Problem, TenureError, Unreachable
 
@@ -79,7 +80,27 @@ def parser() -> argparse.ArgumentParser:
     verbs = incident.add_subparsers(required=True, metavar="VERB")
     for verb in (*READS, *STEPS):
         _add(verbs, verb, shared)
+    _add_rollout(commands, shared)
     return top
+
+
+def _add_rollout(commands: Any, shared: argparse.ArgumentParser) -> None:
+    shadow = commands.add_parser(
+        "shadow",
+        help="see where a legacy scheduler and claim.v1 part, and explain it",
+        description="What the shadow judge found about a legacy scheduler.",
+        epilog="example: tenure shadow status billing",
+    )
+    queue = commands.add_parser(
+        "queue",
+        help="move a queue through its rollout stages",
+        description="SHADOW, IDEMPOTENT_READS, CONDITIONAL_WRITES: forward through a gate, back at any time.",
+        epilog="example: tenure queue gate billing",
+    )
+    for part, found in ((shadow, SHADOW_VERBS), (queue, QUEUE_VERBS)):
+        verbs = part.add_subparsers(required=True, metavar="VERB")
+        for verb in found:
+            _add(verbs, verb, shared)
 
 
 def _add(commands: Any, command: Command, shared: argparse.ArgumentParser) -> None:

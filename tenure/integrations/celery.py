@@ -18,11 +18,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Container
-from typing import Any
-
-from celery import Celery, signals
+from typing import TYPE_CHECKING, Any
 
 from tenure.integrations.feed import Feed, FeedCounts
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 #: A running task's lease, and how often it is renewed in that time.
 LEASE_SECONDS = 60.0
@@ -95,6 +96,8 @@ class Shadow:
         self._feed.close()
 
     def _connect(self) -> None:
+        from celery import signals  # only who has Celery calls this
+
         listening: dict[Any, Callable[..., None]] = {
             signals.task_prerun: self._prerun,
             signals.task_postrun: self._postrun,
