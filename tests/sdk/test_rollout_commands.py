@@ -26,7 +26,7 @@ def shadowed(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A queue in SHADOW with a round on which both agree, and one with a fault."""
     Queue.objects.filter(name=site.queue).update(rollout_stage="SHADOW", promotion_rounds=2)
     by = feeds.feeder(site.queue)
-    told = {"by": by, "queue": site.queue, "source": f"legacy-{site.queue}"}
+    told: dict[str, Any] = {"by": by, "queue": site.queue, "source": f"legacy-{site.queue}"}
     feeds.tell("A claims 0", "A commits 9 r", key="fine", **told)
     feeds.tell("A claims 0", "B claims 9", "A commits 12 r", key="twice", **told)
     feeds.let_windows_pass()
