@@ -57,7 +57,10 @@ class CountedRefusal(models.Model):
 
 
 class CountedAttempt(models.Model):
-    """What has been counted of an abandoned attempt: a late call may still report more (contract 3)."""
+    """What has been counted of an attempt that ended: a late call may still report more (contract 3).
+
+    Of every one that did not commit, and of those that committed where there was any usage.
+    """
 
     attempt_id = models.UUIDField(primary_key=True)
     input_tokens = models.BigIntegerField()

@@ -38,13 +38,14 @@ class QueueGauges:
     approvals_next_expiry_seconds: float | None
 
 
+# Each inner SELECT is in the order of its partial index: no other way of reading it is as cheap.
 _OUT: Final = ", ".join(f"'{state}'" for state in sorted(MAY_BE_OUT))
 _GAUGES: Final = f"""
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 unknown AS (
   SELECT t.queue_id, count(*) AS n, min(e.unknown_since) AS since, count(*) FILTER (WHERE e.probes > 0) AS in_vain
   FROM (SELECT task_id, unknown_since, probes FROM coordinator_effectslot
-        WHERE state IN ({_OUT}) AND state = 'UNKNOWN' LIMIT {GAUGE_CAP}) e
+        WHERE state IN ({_OUT}) AND state = 'UNKNOWN' ORDER BY downstream, unknown_since LIMIT {GAUGE_CAP}) e
   JOIN coordinator_task t ON t.task_id = e.task_id GROUP BY 1),
 waiting AS (
   SELECT t.queue_id, count(*) AS n, min(a.requested_at) AS since, min(a.expires_at) AS until
@@ -63,7 +64,8 @@ CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE state = 'READY') AS n, min(claimable_at) FILTER (WHERE state = 'READY') AS since,
          count(*) FILTER (WHERE state = 'CLAIMED') AS lapsed
   FROM (SELECT state, claimable_at FROM coordinator_task
-        WHERE queue_id = q.id AND claimable_at IS NOT NULL AND claimable_at <= clock.now LIMIT {GAUGE_CAP}) r) ready
+        WHERE queue_id = q.id AND claimable_at IS NOT NULL AND claimable_at <= clock.now
+        ORDER BY priority DESC, claimable_at LIMIT {GAUGE_CAP}) r) ready
 CROSS JOIN LATERAL (
   SELECT count(*) AS n FROM (SELECT FROM coordinator_task
     WHERE queue_id = q.id AND state = 'CLAIMED' AND claimable_at IS NULL LIMIT {GAUGE_CAP}) l) leased
@@ -83,7 +85,7 @@ def read_gauges() -> list[QueueGauges]:
 _UNKNOWN_BY_DOWNSTREAM: Final = f"""
 SELECT downstream, count(*), min(unknown_since), extract(epoch FROM clock_timestamp() - min(unknown_since))::float8
 FROM (SELECT downstream, unknown_since FROM coordinator_effectslot
-      WHERE state IN ({_OUT}) AND state = 'UNKNOWN' LIMIT {GAUGE_CAP}) e
+      WHERE state IN ({_OUT}) AND state = 'UNKNOWN' ORDER BY downstream, unknown_since LIMIT {GAUGE_CAP}) e
 GROUP BY downstream ORDER BY 2 DESC LIMIT {MAX_DOWNSTREAMS}
 """  # noqa: S608 (constants of ours)
 

@@ -22,6 +22,7 @@ from coordinator.fence import (
     Call,
     Fence,
     IsCurrent,
+    IsRepeat,
     Point,
     TaskRow,
     Verdict,
@@ -72,7 +73,9 @@ class Hearing:
             self.passed.append(verdict)
         elif task is not None and attempt is not None:
             self.heard.append(task.task_id)
-        if attempt is not None and usage is not None and task is not None:
+        # A repeat changes nothing: what it reports was reported by the call that it repeats.
+        is_repeat = isinstance(verdict, IsRepeat)
+        if attempt is not None and usage is not None and task is not None and not is_repeat:
             self.usage[attempt_id] = usage
         if isinstance(verdict, Refusal) and task is not None and attempt is not None:
             self.refuse(verdict, call.fence, task, attempt)

@@ -14,7 +14,8 @@ from .transactions import in_transaction
 BATCH_NODES: Final = 500
 BATCH_RUNS: Final = 100
 
-#: Over, and nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells.
+#: Over, and nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells;
+#: and counted, where the roll-up stands still.
 _DUE: Final = """
 SELECT r.id, r.node_count FROM coordinator_run r
 WHERE r.state <> 'ACTIVE' AND r.finished_at < clock_timestamp() - make_interval(days => %s)
@@ -34,6 +35,7 @@ WHERE r.state <> 'ACTIVE' AND r.finished_at < clock_timestamp() - make_interval(
                                ON d.staged_id = s.id WHERE s.attempt_id = a.attempt_id)))
   AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_restorehold h ON h.task_id = t.task_id
                   WHERE t.run_id = r.id AND h.released_at IS NULL)
+  AND NOT EXISTS (SELECT FROM coordinator_rollup u WHERE u.rolled_until <= r.finished_at)
 """
 _CANDIDATES: Final = f"{_DUE} ORDER BY r.finished_at LIMIT %s"
 _COUNT: Final = f"SELECT count(*) FROM ({_DUE} LIMIT %s) due"  # noqa: S608 (constants of ours)
@@ -69,6 +71,12 @@ _DELETES: Final = tuple(
         ("canonicalcommit", "task_id", _TASKS),
         ("stagedresult", "attempt_id", _ATTEMPTS),
         ("restorehold", "task_id", _TASKS),
+        (
+            "countedrefusal",
+            "event_id",
+            f"(SELECT id FROM coordinator_event WHERE refusal_key IS NOT NULL AND task_id IN {_TASKS})",  # noqa: S608
+        ),
+        ("countedattempt", "attempt_id", _ATTEMPTS),
         ("event", "task_id", _TASKS),
         ("dependency", "parent_id", _TASKS),
     )

@@ -28,11 +28,12 @@ def _histogram(name: Name, value: str, source: str, where: str) -> str:
     )
 
 
-def _usage(name: Name, source: str) -> str:
+def _usage() -> str:
     """One line for each thing that was used up."""
     values = ", ".join(f"('{column}', 0, {column}::numeric)" for column in _USED)
     return (
-        f"SELECT '{name}', u.label, queue_id, moment, u.count, u.total FROM {source},"
+        f"SELECT CASE WHEN is_committed THEN '{Name.USED}' ELSE '{Name.ABANDONED}' END, u.label, queue_id, moment,"
+        " u.count, u.total FROM settled,"
         f" LATERAL (VALUES ('attempts', attempts, 0::numeric), {values}) AS u(label, count, total)"
     )
 
@@ -52,10 +53,8 @@ _LINES: Final = "\n  UNION ALL ".join(
         ),
         _histogram(Name.COMMIT_SECONDS, "waited", "committed", "true"),
         _histogram(Name.TASK_ATTEMPTS, "generation", "committed", "true"),
-        f"SELECT '{Name.RENEWALS}', '', queue_id, moment, renewals, 0 FROM committed",
-        f"SELECT '{Name.RENEWALS}', '', queue_id, moment, renewals, 0 FROM abandoned",
-        _usage(Name.USED, "committed"),
-        _usage(Name.ABANDONED, "abandoned"),
+        f"SELECT '{Name.RENEWALS}', '', queue_id, moment, renewals, 0 FROM settled",
+        _usage(),
     ]
 )
 
@@ -78,29 +77,29 @@ WITH batch AS MATERIALIZED (
   INSERT INTO coordinator_countedrefusal (event_id, counted) SELECT id, 1 + repeats FROM batch WHERE is_raised
   ON CONFLICT (event_id) DO UPDATE SET counted = excluded.counted
 ), committed AS (
-  SELECT f.queue_id, f.moment, (f.data ->> 'claim_generation')::int AS generation,
-         greatest(0, extract(epoch FROM f.at - f.ready_at)) AS waited,
-         1 AS attempts, a.renewals, a.input_tokens, a.output_tokens, a.compute_seconds, a.cost_usd
-  FROM fact f JOIN coordinator_attempt a ON a.attempt_id = f.attempt_id
-  WHERE f.kind = '{EventKind.COMMITTED}'
+  SELECT queue_id, moment, (data ->> 'claim_generation')::int AS generation,
+         greatest(0, extract(epoch FROM at - ready_at)) AS waited
+  FROM fact WHERE kind = '{EventKind.COMMITTED}'
 ), ended AS (
-  SELECT a.attempt_id, max(f.queue_id) AS queue_id, max(f.moment) AS moment, a.renewals,
+  SELECT a.attempt_id, max(f.queue_id) AS queue_id, max(f.moment) AS moment, a.state = 'COMMITTED' AS is_committed,
+         bool_or(f.kind = '{EventKind.COMMITTED}') AS commits, a.renewals,
          a.input_tokens, a.output_tokens, a.compute_seconds, a.cost_usd
   FROM fact f JOIN coordinator_attempt a ON a.attempt_id = f.attempt_id
-  WHERE f.kind NOT IN ('{EventKind.CLAIMED}', '{EventKind.COMMITTED}')
-    AND a.ended_at IS NOT NULL AND a.state <> 'COMMITTED'
+  WHERE f.kind <> '{EventKind.CLAIMED}' AND a.ended_at IS NOT NULL
   GROUP BY a.attempt_id
-), abandoned AS (
-  SELECT e.queue_id, e.moment, (c.attempt_id IS NULL)::int AS attempts,
-         CASE WHEN c.attempt_id IS NULL THEN e.renewals ELSE 0 END AS renewals,
+), settled AS (
+  SELECT e.queue_id, e.moment, e.is_committed, n.is_new::int AS attempts,
+         CASE WHEN n.is_new THEN e.renewals ELSE 0 END AS renewals,
          e.input_tokens - coalesce(c.input_tokens, 0) AS input_tokens,
          e.output_tokens - coalesce(c.output_tokens, 0) AS output_tokens,
          e.compute_seconds - coalesce(c.compute_seconds, 0) AS compute_seconds,
          e.cost_usd - coalesce(c.cost_usd, 0) AS cost_usd
   FROM ended e LEFT JOIN coordinator_countedattempt c ON c.attempt_id = e.attempt_id
+  CROSS JOIN LATERAL (SELECT CASE WHEN e.is_committed THEN e.commits ELSE c.attempt_id IS NULL END AS is_new) n
 ), spent AS (
   INSERT INTO coordinator_countedattempt (attempt_id, input_tokens, output_tokens, compute_seconds, cost_usd)
   SELECT attempt_id, input_tokens, output_tokens, compute_seconds, cost_usd FROM ended
+  WHERE NOT is_committed OR input_tokens > 0 OR output_tokens > 0 OR compute_seconds > 0 OR cost_usd > 0
   ON CONFLICT (attempt_id) DO UPDATE SET
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     compute_seconds = excluded.compute_seconds, cost_usd = excluded.cost_usd

@@ -1,21 +1,26 @@
 """The roll-up: each event is counted once, whatever commits in whatever order."""
 
+import threading
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from coordinator.actors import Worker
 from coordinator.models import Event, RollUp, Tally
 from coordinator.outcomes import Refusal
+from coordinator.selectors.gauges import _GAUGES
 from coordinator.services import roll_ups
 from coordinator.services.drills import run_drill
+from coordinator.services.roll_up_sql import COUNT_BATCH
 from coordinator.services.roll_ups import roll_up
 from coordinator.tallies import Name, Span
 from tests import world
 from tests.numbers import load
 from tests.numbers.recount import recount
+from tests.races.crowd import at_once
 from tests.world import Rival, holding, node, wait_until_blocked
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -158,6 +163,18 @@ def test_usage_that_a_late_call_reports_is_added_once(worker: Worker) -> None:
     assert counted(Name.ABANDONED, "attempts") == 1
 
 
+def test_usage_that_is_reported_after_the_commit_is_added_once_too(worker: Worker) -> None:
+    world.submit()
+    claim = world.claim_one(by=worker)
+    world.commit(claim, by=worker)
+    for tokens, total in ((0, None), (10, 10), (25, 25)):
+        load.renew(claim, by=worker, tokens=tokens)  # refused, and what it reports is kept
+        rolled()
+        row = Tally.objects.filter(span=Span.EVER, name=Name.USED, label="input_tokens").first()
+        assert (row.total if row else None) == total
+    assert counted(Name.USED, "attempts") == 1
+
+
 def test_two_at_once_count_once(worker: Worker) -> None:
     load.everything()
     with holding("SELECT pg_advisory_xact_lock(6, 0)"):
@@ -247,3 +264,58 @@ def test_what_the_fence_drill_does_is_not_counted_as_work() -> None:
         assert counted(Name.EVENTS, kind) == 0, kind
     for name in (Name.COMMIT_SECONDS, Name.REFUSALS, Name.RECLAIM_SECONDS, Name.ABANDONED):
         assert not Tally.objects.filter(name=name).exists(), name
+
+
+def some_work(by: Worker, rounds: int) -> None:
+    """Runs, commits, refusals and usage, beside others who do the same."""
+    for _ in range(rounds):
+        world.submit(node("a"), node("b", "a"))
+        for claim in world.claim(by=by, limit=2):
+            load.renew(claim, by=by, tokens=1)
+            world.try_commit(claim, by=by)
+            load.renew(claim, by=by, tokens=2)
+            load.renew(claim, by=by, tokens=2)
+
+
+def test_under_load_from_many_sides_every_event_is_counted_once() -> None:
+    workers = [world.worker(name=f"w-{number}") for number in range(3)]
+    over, steps = threading.Event(), []
+
+    def count() -> None:
+        while not over.is_set():
+            answer = roll_up(batch=7, max_steps=1)
+            steps.append(answer.events if answer else 0)
+
+    def work() -> None:
+        try:
+            at_once(*(partial(some_work, by, 12) for by in workers))
+        finally:
+            over.set()
+
+    at_once(count, count, work)
+    assert len([events for events in steps if events]) >= 20, "the roll-up ran beside the load"
+    rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+def plan(sql: str, params: Any = None) -> str:
+    """How PostgreSQL would read it where tables are too large to be read whole, or sorted."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        for way in ("seqscan", "sort", "bitmapscan"):
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute("EXPLAIN " + sql, params)
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+def test_a_step_reads_the_new_events_from_their_index_and_the_rest_by_key() -> None:
+    told = plan(COUNT_BATCH, ["7", 0, "9", 0, 5_000, "2026-01-01T00:00:00Z"])
+    assert "event_by_transaction" in told
+    assert "Seq Scan on coordinator_event" not in told
+    assert "Seq Scan on coordinator_task" not in told
+    assert "Seq Scan on coordinator_attempt" not in told
+
+
+def test_gauges_are_read_from_indexes_that_finished_rows_never_enter() -> None:
+    told = plan(_GAUGES)
+    for index in ("task_claimable", "task_leased", "effect_unsettled", "approval_open"):
+        assert index in told, told

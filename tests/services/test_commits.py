@@ -433,3 +433,14 @@ def test_the_database_refuses_to_change_or_remove_a_canonical_commit(worker: Wor
             with pytest.raises(IntegrityError):
                 with world.guarded(), connection.cursor() as cursor:
                     cursor.execute(wrong)
+
+
+def test_a_repeat_adds_no_usage(worker: Worker) -> None:
+    world.submit()
+    item = replace(world.commit_item(world.claim_one(by=worker)), usage=Usage(input_tokens=5))
+    (first,) = commit_results(items=[item], worker=worker)
+    (again,) = commit_results(items=[replace(item, usage=Usage(input_tokens=9))], worker=worker)
+    assert isinstance(first, Committed)
+    assert isinstance(again, Committed)
+    assert again.replayed
+    assert Attempt.objects.get().input_tokens == 5

@@ -15,7 +15,17 @@ from django.db import connection
 
 from coordinator import digests
 from coordinator.actors import Worker, system
-from coordinator.models import Blob, CanonicalCommit, Event, Run, StoredAnswer, Task
+from coordinator.models import (
+    Blob,
+    CanonicalCommit,
+    CountedAttempt,
+    CountedRefusal,
+    Event,
+    Run,
+    StoredAnswer,
+    Tally,
+    Task,
+)
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services import identity, pruned_runs, pruning
 from coordinator.services.answers import RequestKey
@@ -26,6 +36,7 @@ from coordinator.services.grants import Claim
 from coordinator.services.memory import MemoryWrite
 from coordinator.services.pruning import Pruned, prune
 from coordinator.services.results import BlobStored, put_blob
+from coordinator.services.roll_ups import roll_up
 from coordinator.services.runs import Submitted, submit_run
 from coordinator.services.settlements import settle_active_runs
 from coordinator.states import DispatchOutcome, Guarantee
@@ -398,3 +409,34 @@ def test_the_command_says_what_it_did(
     age()
     with pytest.raises(CommandError, match="run it again"):
         call_command("prune")
+
+
+def test_a_run_goes_when_it_is_counted_and_what_is_remembered_of_its_counting_goes_with_it(
+    by: Worker,
+) -> None:
+    roll_up()
+    run = world.submit(node("a"))
+    late = world.claim_one(by=by)
+    world.lapse(late.fence.task_id)
+    second = world.claim_one(by=by, of=late.fence.task_id)
+    assert isinstance(world.try_commit(late, by=by), Refusal)
+    world.commit(second, by=by)
+    settle_active_runs()
+    age()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_rollup SET rolled_until = rolled_until - interval '100 years'"
+        )
+    assert pruned().runs == 0, "the roll-up stands still: nothing of it is counted yet"
+    roll_up()
+    counted = list(Tally.objects.filter(span="ever").order_by("pk").values_list())
+    assert counted
+    assert CountedRefusal.objects.exists()
+    assert CountedAttempt.objects.exists()
+    assert pruned().runs == 1
+    assert not Event.objects.filter(task_id=world.task_id(run, "a")).exists()
+    assert not CountedRefusal.objects.exists()
+    assert not CountedAttempt.objects.exists()
+    roll_up()
+    now = Tally.objects.filter(span="ever", name__in=["refusals", "commit_seconds", "abandoned"])
+    assert set(now.values_list()) <= set(counted), "nothing is counted again"
