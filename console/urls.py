@@ -12,6 +12,7 @@ from console.views import (
     downstreams,
     effects,
     finding,
+    incidents,
     numbers,
     overview,
     payloads,
@@ -80,6 +81,14 @@ urlpatterns = [
     path("effects/<str:effect_id>", effects.effect, name="effect"),
     path("effects/<str:effect_id>/ask", effects.ask, name="effect-ask"),
     path("effects/<str:effect_id>/settle/<str:how>", effects.settle, name="effect-settle"),
+    path("incidents", incidents.incident_list, name="incidents"),
+    path("incidents/new", incidents.declare, name="incident-new"),
+    path("incidents/<uuid:incident_id>", incidents.incident, name="incident"),
+    path("incidents/<uuid:incident_id>/step/<int:number>", incidents.step, name="incident-step"),
+    path("incidents/<uuid:incident_id>/abort", incidents.abort, name="incident-abort"),
+    path(
+        "incidents/<uuid:incident_id>/report.<str:form>", incidents.report, name="incident-report"
+    ),
     path("profile", accounts.profile, name="profile"),
     path("profile/theme", accounts.theme, name="theme"),
     path("shortcuts", accounts.shortcuts, name="shortcuts"),

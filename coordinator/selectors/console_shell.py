@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import orjson
 from django.db import connection
 
 #: More queues than this are not offered in a filter by name.
 MAX_QUEUE_NAMES: Final = 200
+#: So many open incidents are named in the banner; their list has all.
+MAX_INCIDENTS: Final = 5
 #: What waits for people is counted so far; beyond it stands "99+".
 COUNTED: Final = 99
 
@@ -19,6 +22,16 @@ class OpenBreakGlass:
     opened_by: str
     reason: str
     expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIncident:
+    """An incident that is under way: every page says so (contract 12)."""
+
+    incident_id: str
+    state: str
+    opened_by: str
+    queues: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,7 @@ class Shell:
     #: Requests that wait for a person's word, and effects whose outcome nobody knows; capped.
     asked: int = 0
     unknown: int = 0
+    incidents: tuple[OpenIncident, ...] = ()
 
     @property
     def asked_shown(self) -> str:
@@ -58,7 +72,14 @@ SELECT clock.now, q.names, q.total, q.stopped, q.epoch,
        AND expires_at > clock.now LIMIT %s) AS asked),
   (SELECT count(*) FROM (
      SELECT 1 FROM coordinator_effectslot WHERE state IN ('ACCEPTED', 'RESENDABLE', 'UNKNOWN')
-       AND state <> 'ACCEPTED' LIMIT %s) AS unknown)
+       AND state <> 'ACCEPTED' LIMIT %s) AS unknown),
+  (SELECT json_agg(open)::text FROM (
+     SELECT i.incident_id, i.state, i.opened_by, (
+       SELECT left(string_agg(named.name, ', ' ORDER BY named.name), 300) FROM coordinator_incidentqueue l
+       JOIN coordinator_queue named ON named.id = l.queue_id WHERE l.incident_id = i.incident_id) AS queues
+     FROM coordinator_incident i
+     WHERE i.incident_id IN (SELECT incident_id FROM coordinator_incidentqueue WHERE is_open)
+     ORDER BY i.incident_id LIMIT %s) AS open)
 FROM clock
 CROSS JOIN (
   SELECT (array_agg(name ORDER BY name))[1:%s] AS names, count(*) AS total,
@@ -75,10 +96,10 @@ LEFT JOIN LATERAL (
 def read_shell() -> Shell:
     """`epoch` is the highest of all queues, None without any."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_QUEUE_NAMES))
+        cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_INCIDENTS, MAX_QUEUE_NAMES))
         row = cursor.fetchone()
     assert row is not None
-    now, names, total, stopped, epoch, hold, *session, asked, unknown = row
+    now, names, total, stopped, epoch, hold, *session, asked, unknown, incidents = row
     return Shell(
         now=now,
         queue_names=tuple(names or ()),
@@ -89,4 +110,5 @@ def read_shell() -> Shell:
         hold=hold or "",
         asked=asked,
         unknown=unknown,
+        incidents=tuple(OpenIncident(**each) for each in orjson.loads(incidents or "[]")),
     )

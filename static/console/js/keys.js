@@ -76,4 +76,4 @@ document.addEventListener("keydown", (event) => {
     menu.querySelector("summary").focus();
   }
 });
-document.querySelector("[data-take-focus]")?.focus();
+(document.querySelector("input[data-take-focus]") ?? document.querySelector("[data-take-focus]"))?.focus();
