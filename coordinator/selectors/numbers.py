@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from coordinator.shadow.lanes import is_rehearsal
+
 from .coverage import Coverage, read_coverage
 from .figures import DEFINITIONS, Counters, Definition, Figure, Slo, State, Unit
 from .gauges import read_gauges
@@ -158,7 +160,11 @@ def _coverage_card(definition: Definition, coverage: Coverage) -> Card:
 
 def _with_gauges(cards: tuple[Card, ...], queue: str | None) -> tuple[Card, ...]:
     """The backlog of UNKNOWN effects as it stands now, rather than as it was sampled."""
-    gauges = [each for each in read_gauges() if queue in (None, each.queue)]
+    gauges = [
+        each
+        for each in read_gauges()
+        if each.queue == queue or (queue is None and not is_rehearsal(each.queue))
+    ]
     backlog = sum(each.unknown_effects for each in gauges)
     oldest = max((each.unknown_oldest_seconds for each in gauges), default=0.0)
     return tuple(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.db import connection
 
+from coordinator.shadow.lanes import SUFFIX
 from coordinator.tallies import SAMPLED, Name, Span
 
 from .figures import Counters, grouped
@@ -49,10 +50,12 @@ class Range:
 
 
 _SAMPLED: Final = ", ".join(f"'{name}'" for name in sorted(SAMPLED))
+#: All queues together: without the lanes of rehearsals, which are no work.
 #: Of the events only the grants are wanted here; the rest of that name is for /metrics.
 _WHERE: Final = (
     "span = %s AND name = ANY(%s) AND since >= %s AND since < %s AND (name <> 'events' OR label = 'CLAIMED')"
-    f" AND CASE WHEN %s::text IS NULL THEN queue_id = 0 OR name NOT IN ({_SAMPLED})"
+    f" AND CASE WHEN %s::text IS NULL THEN (queue_id = 0 OR name NOT IN ({_SAMPLED}))"
+    f" AND queue_id NOT IN (SELECT id FROM coordinator_queue WHERE name LIKE '%%{SUFFIX}')"
     " ELSE queue_id = (SELECT id FROM coordinator_queue WHERE name = %s) END"
 )
 _BY_STEP: Final = f"SELECT since, name, label, sum(count), sum(total) FROM coordinator_tally WHERE {_WHERE} GROUP BY 1, 2, 3"  # noqa: E501

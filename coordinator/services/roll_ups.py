@@ -17,6 +17,7 @@ from coordinator.gates import GateClass
 from coordinator.rounds import Statement, run_round
 from coordinator.selectors.gauges import QueueGauges, read_gauges
 from coordinator.selectors.scrape import read_progress
+from coordinator.shadow.lanes import is_rehearsal
 from coordinator.tallies import HOURS_KEPT_DAYS, MINUTES_KEPT_HOURS, Name, Span
 
 from .roll_up_sql import COUNT_BATCH
@@ -151,7 +152,7 @@ def _sample_gauges(place: _Place, clock: datetime) -> _Place:
         return place
     gauges = read_gauges()
     samples = [sample for gauge in gauges for sample in _samples(gauge.queue_id, [gauge])]
-    samples += _samples(0, gauges)
+    samples += _samples(0, [gauge for gauge in gauges if not is_rehearsal(gauge.queue)])
     columns = [list(column) for column in zip(*samples, strict=True)]
     run_round(
         Statement(_ADD_SAMPLES, (minute, *columns)),

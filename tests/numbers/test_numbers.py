@@ -8,8 +8,9 @@ from django.db import connection
 
 from coordinator.models import Queue
 from coordinator.selectors.figures import DEFINITIONS, Figure, Slo, State, percentile
-from coordinator.selectors.markers import read_markers, read_refusal_counts
+from coordinator.selectors.markers import MARKED, read_markers, read_refusal_counts
 from coordinator.selectors.numbers import Card, Numbers, read_numbers
+from coordinator.services.events import EventKind
 from coordinator.services.roll_ups import roll_up
 from coordinator.states import DispatchOutcome
 from tests import world
@@ -120,6 +121,19 @@ def test_one_queue_is_told_without_the_others() -> None:
     assert card(read_numbers(queue="q"), Figure.FENCED_COMMITS).value == 3
     assert card(read_numbers(queue="q2"), Figure.FENCED_COMMITS).value == 0
     assert card(read_numbers(queue="none"), Figure.FENCED_COMMITS).value == 0
+
+
+def test_rehearsals_are_no_part_of_the_figures_of_all_queues() -> None:
+    load.everything()
+    execute("UPDATE coordinator_queue SET name = 'q~shadow'")
+    roll_up()
+    assert card(read_numbers(), Figure.FENCED_COMMITS).value == 0
+    assert card(read_numbers(queue="q~shadow"), Figure.FENCED_COMMITS).value == 3
+    assert card(read_numbers(), Figure.READY_TO_COMMIT).measured == 0
+
+
+def test_the_kinds_that_mark_charts_are_kinds_of_events() -> None:
+    assert set(MARKED) <= {kind.value for kind in EventKind}
 
 
 def test_the_backlog_of_unknown_effects_is_told_as_it_stands() -> None:
