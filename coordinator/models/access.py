@@ -92,5 +92,8 @@ class BreakGlass(models.Model):
     closed_at = models.DateTimeField(null=True)
     writes = models.IntegerField(default=0)
 
+    class Meta:
+        verbose_name_plural = "break-glass sessions"
+
     def __str__(self) -> str:
         return f"{self.opened_by}: {self.reason}"

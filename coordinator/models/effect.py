@@ -116,6 +116,7 @@ class Dispatch(models.Model):
     outcome = models.TextField(null=True, choices=[(o, o) for o in DispatchOutcome])
 
     class Meta:
+        verbose_name_plural = "dispatches"
         constraints = [
             models.UniqueConstraint(name="dispatch_number", fields=["effect", "number"]),
             models.CheckConstraint(
@@ -160,6 +161,9 @@ class Evidence(models.Model):
     actor = models.TextField()
     at = models.DateTimeField()
     detail = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name_plural = "evidence"
 
     def __str__(self) -> str:
         return f"{self.said} by {self.actor}"

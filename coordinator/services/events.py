@@ -84,6 +84,7 @@ class EventKind(StrEnum):
     AUDITED = "AUDITED"  # a pass over the stored history is over
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"
     BREAK_GLASS_CLOSED = "BREAK_GLASS_CLOSED"
+    PERSON_CHANGED = "PERSON_CHANGED"  # an account or a group, in the admin
     PRUNED = "PRUNED"  # what is over and nobody asks for any more was taken away
     IDENTITY_DOUBTED = "IDENTITY_DOUBTED"  # a copy, a restore or a promoted standby: intake is held
     RESTORE_BEGUN = "RESTORE_BEGUN"

@@ -55,7 +55,7 @@ def set_role(
     if user.is_superuser:
         told = "a superuser has every permission; take that from them first (manage.py shell)"
         return invalid(FieldError("/role", told))
-    if role != ADMIN and not _others_administer(user):
+    if role != ADMIN and not others_administer(user):
         told = "this is the last person who administers; give somebody else the role first"
         return invalid(FieldError("/role", told))
     user.groups.remove(*Group.objects.filter(name__in=before))
@@ -76,7 +76,14 @@ def _roles_of(user: User) -> list[str]:
     return sorted(user.groups.filter(name__in=list(ROLES)).values_list("name", flat=True))
 
 
-def _others_administer(user: User) -> bool:
+def others_administer(user: User) -> bool:
     """Whether somebody else could undo it: an active person who administers."""
     able = User.objects.with_perm("coordinator.administer", backend=_BACKEND)
     return able.filter(is_active=True).exclude(pk=user.pk).exists()
+
+
+def record_change(*, what: str, name: str, change: str, actor: Actor) -> None:
+    """A person's account or a group was changed in the admin: an event in the transaction of the change."""
+    _, clock = run_round(name_point("administer"), CLOCK)
+    told = {what: name, "change": change}
+    run_round(record([Fact(EventKind.PERSON_CHANGED, data=told)], actor=actor, at=clock_of(clock)))

@@ -44,11 +44,12 @@ def messages_of(source: str) -> Iterator[str]:
 
 
 def asked_for() -> set[str]:
-    """Every message in the templates and the code of the console."""
+    """Every message in the templates and the code of the console, and of our part of the admin."""
     found: set[str] = set()
-    for path in (ROOT / "console").rglob("*.py"):
+    code = [ROOT / "console", ROOT / "coordinator" / "admin", ROOT / "coordinator" / "site"]
+    for path in (each for folder in code for each in folder.rglob("*.py")):
         found |= set(messages_of(path.read_text()))
-    for path in (ROOT / "templates" / "console").rglob("*.html"):
+    for path in (ROOT / "templates").rglob("*.html"):
         for call in re.findall(_CALL, templatize(path.read_text())):
             found.add(ast.literal_eval(call))
     return found
