@@ -72,7 +72,7 @@ def confirmation(names: Sequence[str], *, covers_all: bool) -> str:
 
 
 def list_incidents(filters: IncidentFilters) -> QuerySet[Incident]:
-    """Newest first; page by `incident_id`. Queues and steps come with it: three queries."""
+    """Newest first; page by `incident_id`. Lanes, queues and steps come with it: four queries."""
     found = Incident.objects.prefetch_related("lanes__queue", "steps")
     if filters.queue is not None:
         found = found.filter(lanes__queue__name=filters.queue)

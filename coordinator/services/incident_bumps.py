@@ -126,7 +126,7 @@ def _alone(hearing: IncidentHearing) -> Refusal | None:
     if not _is_opener(hearing) or len(hearing.asked.reason.strip()) >= MIN_REASON_CHARS:
         return None
     told = "You opened this incident; let somebody else bump it, or type why you are alone."
-    return replace(invalid(FieldError("/reason", told)), evidence_recorded=True)
+    return invalid(FieldError("/reason", told))
 
 
 def _is_opener(hearing: IncidentHearing) -> bool:

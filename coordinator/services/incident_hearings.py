@@ -1,7 +1,7 @@
 """An incident, heard: the gates of its queues held alone, itself locked, the clock last (contract 4, 12)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -122,11 +122,13 @@ class IncidentHearing:
     def refuse(self, refusal: Refusal) -> Refusal:
         """Record the refusal in the open transaction and return it; equal repeats are only counted."""
         subject = f"{self.asked.actor.label}:{self.row.incident_id}:{self.row.version}"
-        told = str(self.row.incident_id)
+        told: dict[str, Any] = {"incident_id": str(self.row.incident_id)}
+        if refusal.errors:
+            told["errors"] = {error.pointer: error.detail for error in refusal.errors}
         point = f"incident.{self.asked.verb}"
-        fact = refusal_fact(refusal, point=point, subject=subject, task=None, incident_id=told)
+        fact = refusal_fact(refusal, point=point, subject=subject, task=None, **told)
         run_round(record([fact], actor=self.asked.actor, at=self.clock))
-        return refusal
+        return replace(refusal, evidence_recorded=True)
 
     def not_now(self, step: IncidentState) -> Refusal | None:
         """What keeps `step` from being taken now.

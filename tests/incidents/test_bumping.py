@@ -179,7 +179,10 @@ def test_a_second_person_needs_no_reason_and_raises_no_alarm(by: Worker) -> None
 def test_the_name_must_be_typed_out(by: Worker, confirm: str) -> None:
     incident = rollback.opened()
     with nothing_moves():
-        refused(rollback.bump(incident, confirm=confirm), Outcome.INVALID, "/confirm")
+        told = refused(rollback.bump(incident, confirm=confirm), Outcome.INVALID, "/confirm")
+    assert told.evidence_recorded
+    event = Event.objects.get(kind="REFUSED")
+    assert (event.actor, set(event.data["errors"])) == ("operator:otto", {"/confirm"})
 
 
 @pytest.mark.parametrize("confirm", ["q", "b, a, q", "a,b,q", "all queues"])
