@@ -75,6 +75,9 @@ EVENT_LOOKS: Final[dict[str, Look]] = {
     "RUN_SETTLED": Look("ready", "flag"),
     "BREAK_GLASS_OPENED": Look("failed", "lock-open"),
     "BREAK_GLASS_CLOSED": Look("ready", "lock"),
+    "IDENTITY_DOUBTED": Look("failed", "octagon-x"),
+    "IDENTITY_CONFIRMED": Look("commit", "circle-check"),
+    "RESTORE_HOLD_RELEASED": Look("ready", "lock-open"),
 }
 
 

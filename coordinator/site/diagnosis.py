@@ -19,6 +19,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 from psycopg_pool import PoolTimeout
 
+from coordinator.outside import Unreadable, read_record
 from coordinator.site.broker import OWN_BROKER_URL
 from coordinator.site.databases import server_keywords
 
@@ -169,7 +170,7 @@ def _database() -> Iterator[Finding]:
     recent = number >= MINIMUM_SERVER
     shown = f"PostgreSQL {number // 10_000}.{number % 10_000}"
     yield Finding("database", recent, shown, "" if recent else "Use PostgreSQL 15 or newer.")
-    looks: dict[str, Callable[[], Finding]] = {"migrations": _migrations}
+    looks: dict[str, Callable[[], Finding]] = {"migrations": _migrations, "identity": _identity}
     if settings.CELERY_BROKER_URL == OWN_BROKER_URL:
         looks["broker"] = _own_broker
     for what, look in looks.items():
@@ -190,6 +191,28 @@ def _migrations() -> Finding:
         f"not applied: {names}{more}" if plan else "all applied",
         "manage.py migrate" if plan else "",
     )
+
+
+def _identity() -> Finding:
+    """Whether the database is the one that is on file, as it was last found."""
+    path: Path = settings.IDENTITY_FILE
+    try:
+        kept = read_record(path, str(connection.settings_dict["NAME"]))
+    except Unreadable as error:
+        mend = (
+            "Restore it, or move it away: it is written anew from what the database says of itself."
+        )
+        return Finding("identity", ok=False, detail=str(error), mend=mend)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('coordinator_installation') IS NOT NULL")
+        if cursor.fetchone() == (False,):
+            return Finding("identity", ok=True, detail="nothing is on file yet")
+        cursor.execute("SELECT held_because FROM coordinator_installation")
+        row = cursor.fetchone()
+    if row is not None and row[0] is not None:
+        return Finding("identity", ok=False, detail=row[0], mend="manage.py after_restore")
+    on_file = "epochs are on file in" if kept else "nothing is on file yet in"
+    return Finding("identity", ok=True, detail=f"not in doubt; {on_file} {path}")
 
 
 def _own_broker() -> Finding:

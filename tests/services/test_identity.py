@@ -18,6 +18,7 @@ from coordinator.services.epochs import IntakeSet, bump_epoch, set_intake
 from coordinator.services.incident_bumps import bump_incident
 from coordinator.services.incident_hearings import StepTaken
 from coordinator.services.incidents import abort_incident, open_incident
+from coordinator.site.diagnosis import _identity
 from coordinator.states import Guarantee, Intake
 from tests import restoring, world
 from tests.effects import ledger
@@ -342,3 +343,21 @@ def test_a_call_of_an_attempt_ahead_of_the_database_does_the_same(by: Worker) ->
     restoring.keep(epochs={"q": 3})
     refused(world.try_commit(forged, by=by), Outcome.FENCED)
     assert identity.standing_hold()
+
+
+# --- what doctor says ----------------------------------------------------------------------------
+
+
+def test_doctor_says_whether_the_database_is_the_one_on_file(by: Worker) -> None:
+    told = _identity()
+    assert told.ok
+    assert str(identity.record_path()) in told.detail
+    restoring.copy_the_database()
+    assert identity.standing_hold()
+    told = _identity()
+    assert (told.ok, told.mend) == (False, "manage.py after_restore")
+    identity.record_path().write_text("{")
+    told = _identity()
+    assert not told.ok
+    assert str(identity.record_path()) in told.detail
+    identity.record_path().unlink()
