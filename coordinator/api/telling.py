@@ -33,13 +33,13 @@ def tell_call(operation: str, caller: Worker | Operator, path: Mapping[str, str]
 
 
 def tell_body(body: Any) -> None:
-    """The task and the attempt that the call's fence names, or how many a batch has."""
+    """The task and the attempt that the call's fence names; of a batch how many, and those of a batch of one."""
+    if isinstance(body, list):
+        bind_contextvars(items=len(body))
+        body = body[0] if len(body) == 1 else None
     fence = getattr(body, "fence", None)
     if fence is not None and hasattr(fence, "attempt_id"):
         bind_contextvars(task_id=str(fence.task_id), attempt_id=str(fence.attempt_id))
-    items = getattr(body, "items", None)
-    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
-        bind_contextvars(items=len(items))
 
 
 def tell_answer(answer: Any) -> None:
@@ -47,8 +47,8 @@ def tell_answer(answer: Any) -> None:
     match answer:
         case Refusal():
             _bind(outcome=answer.outcome, reason=answer.reason)
-        case {"results": list() as results}:
-            outcomes = Counter(str(_outcome(each)) for each in results if _outcome(each))
+        case object(results=list() as results):
+            outcomes = Counter(filter(None, map(_outcome, results)))
             _bind(outcomes=dict(outcomes) or None)
         case Claimed():
             _tell_claims(answer.claims)

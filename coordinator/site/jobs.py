@@ -37,7 +37,8 @@ def _end(task_id: str, state: str | None = None, retval: Any = None, **_rest: An
     if span is not None:
         span.__exit__(None, None, None)
     seconds = time.perf_counter() - started
-    did = retval if state == "SUCCESS" and isinstance(retval, int) else None
+    counts = state == "SUCCESS" and isinstance(retval, int) and not isinstance(retval, bool)
+    did = retval if counts else None
     if did or seconds > LONG_SECONDS:
         log.info("job", did=did, state=state, ms=round(seconds * 1000, 1))
     structlog.contextvars.clear_contextvars()

@@ -97,6 +97,31 @@ def test_a_refusal_is_told_with_its_reason(logged: Logged) -> None:
     assert (line["outcome"], line["reason"]) == ("FENCED", "AHEAD")
 
 
+def test_a_batch_is_told_with_how_often_each_outcome(logged: Logged) -> None:
+    logged.site.submit(2)
+    body = {"scheduler_epoch": 1, "owner": "w", "limit": 2}
+    key = {"Idempotency-Key": "k" * 16}
+    claims = logged.send("POST", "/api/v1/queues/q/claims", body, **key).json()["claims"]
+    commits = [
+        {"fence": claim["fence"], "input_digest": claim["input_digest"], "result": 1}
+        for claim in claims
+    ]
+    commits[1]["fence"] = commits[1]["fence"] | {"claim_generation": 9}
+    logged.send(
+        "POST", "/api/v1/queues/q/commits", {"commits": commits}, **{"X-Request-Id": "request-0003"}
+    )
+    (line,) = logged.lines(request_id="request-0003")
+    assert (line["items"], line["outcomes"]) == (2, {"COMMITTED": 1, "FENCED": 1})
+    logged.send(
+        "POST",
+        "/api/v1/queues/q/commits",
+        {"commits": commits[:1]},
+        **{"X-Request-Id": "request-0004"},
+    )
+    (line,) = logged.lines(request_id="request-0004")
+    assert (line["items"], line["attempt_id"]) == (1, claims[0]["fence"]["attempt_id"])
+
+
 def test_nothing_that_is_somebodys_own_is_in_the_log_whatever_is_called(logged: Logged) -> None:
     site = logged.site
     admin = site.operator_token()
