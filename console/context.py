@@ -14,6 +14,7 @@ _SECTIONS: Final = {
     "run": "run",
     "task": "task",
     "queue": "queue",
+    "shadow": "shadow",
     "numbers": "numbers",
     "figure": "numbers",
     "audit": "audit",

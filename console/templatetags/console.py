@@ -195,6 +195,15 @@ def money(amount: Decimal | None) -> str:
 
 
 @register.filter
+def share(ratio: float | None) -> str:
+    """`0.25 %`; a share that is not nothing is never told as nothing."""
+    if ratio is None:
+        return "—"
+    percent = f"{ratio * 100:.2f}".rstrip("0").rstrip(".")
+    return "< 0.01 %" if ratio > 0 and percent in ("", "0") else f"{percent} %"
+
+
+@register.filter
 def short(identifier: UUID | str | None) -> str:
     """An id to tell apart at a glance: its time-ordered head and its random tail."""
     text = str(identifier or "")

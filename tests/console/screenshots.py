@@ -86,6 +86,9 @@ def _served() -> Iterator[str]:
 
 
 def _pages(scene: Any) -> dict[str, str]:
+    from tests.console import rollout
+
+    rollout.shadowed()
     task, run = f"/tasks/{scene.fenced}", f"/runs/{scene.review.run_id}"
     return {
         "sign-in": "/sign-in",
@@ -120,6 +123,12 @@ def _pages(scene: Any) -> dict[str, str]:
         "bulk-review": f"/tasks/bulk/{scene.bulk_review}",
         "bulk-done": f"/tasks/bulk/{scene.bulk_job}",
         "bulk-stop": f"/tasks/bulk/{scene.bulk_review}/stop",
+        "shadow": "/shadow",
+        "shadow-queue": f"/shadow/{rollout.QUEUE}",
+        "shadow-rounds": f"/shadow/{rollout.QUEUE}/rounds",
+        "shadow-round": f"/shadow/rounds/{rollout.a_mismatch().round_id}",
+        "shadow-promote": f"/shadow/{rollout.QUEUE}/promote",
+        "shadow-demote": "/shadow/review/demote",
         "numbers": "/numbers",
         "figure": "/numbers/ready_to_commit",
         "figure-coverage": "/numbers/coverage",
