@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 from console.filters import query_string
 from coordinator.selectors.assurance import Assurance
 from coordinator.selectors.audits import AuditRecord
+from coordinator.selectors.console_causes import Causes
 from coordinator.selectors.console_overview import OFTEN, QueueNow, Refusals
 from coordinator.selectors.console_shell import Shell
 from coordinator.selectors.coverage import Coverage
@@ -40,6 +41,7 @@ def find_needs(
     refusals: Refusals,
     shell: Shell,
     assurance: Assurance,
+    causes: Causes,
 ) -> list[Need]:
     return [
         *_ahead(refusals),
@@ -52,6 +54,8 @@ def find_needs(
         *_stopped(queues),
         *_unattended(queues, shell.now),
         *_often(queues),
+        *_unexplained(causes),
+        *_ending(causes),
     ]
 
 
@@ -84,7 +88,7 @@ def _uncovered(coverage: Coverage) -> Iterator[Need]:
             % {"percent": f"{coverage.percent:.2f}"},
             _("At %(points)s. Promotion is blocked until an hour without any has passed.")
             % {"points": ", ".join(names)},
-            reverse("console:overview"),
+            reverse("console:figure", args=["coverage"]),
             missing,
             coverage.uncovered[-1].at if coverage.uncovered else None,
         )
@@ -120,7 +124,7 @@ def _broken(audit: AuditRecord | None) -> Iterator[Need]:
             "siren",
             _("The stored history breaks an invariant"),
             ", ".join(audit.broken),
-            reverse("console:overview"),
+            reverse("console:audit-integrity"),
             sum(audit.broken.values()),
             audit.finished_at,
         )
@@ -207,6 +211,30 @@ def _unattended(queues: Sequence[QueueNow], now: datetime) -> Iterator[Need]:
                 queue.claimable,
                 oldest,
             )
+
+
+def _unexplained(causes: Causes) -> Iterator[Need]:
+    for queue, count in causes.unexplained.items():
+        yield Need(
+            "unknown",
+            "milestone",
+            _("Shadow of %(queue)s: mismatches that nobody has explained") % {"queue": queue},
+            _("They block its promotion. Look at one of each class."),
+            reverse("console:shadow-queue", args=[queue]),
+            count,
+        )
+
+
+def _ending(causes: Causes) -> Iterator[Need]:
+    if causes.ending:
+        yield Need(
+            "unknown",
+            "key-round",
+            _("Credentials in use that end within a week"),
+            _("Rotate them with an overlap, before their workers are refused."),
+            reverse("console:credentials"),
+            causes.ending,
+        )
 
 
 def _often(queues: Sequence[QueueNow]) -> Iterator[Need]:

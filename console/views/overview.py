@@ -9,6 +9,7 @@ from console.needs import find_needs
 from console.pages import page, shell_of, show
 from coordinator.selectors import console_overview
 from coordinator.selectors.assurance import read_assurance
+from coordinator.selectors.console_causes import read_causes
 from coordinator.selectors.numbers import read_numbers
 
 EVERY_SECONDS = 5
@@ -24,7 +25,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "numbers": numbers,
         "health": [show_card(card) for card in numbers.cards],
         "queues": queues,
-        "needs": find_needs(queues, refusals, shell, read_assurance()),
+        "needs": find_needs(queues, refusals, shell, read_assurance(), read_causes()),
         "commits": console_overview.read_last_commits(),
         "fences": refusals.fences,
         "hour": console_overview.count_commits_since(shell.now - timedelta(hours=1)),

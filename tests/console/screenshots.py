@@ -132,6 +132,7 @@ def _pages(scene: Any) -> dict[str, str]:
         "numbers": "/numbers",
         "figure": "/numbers/ready_to_commit",
         "figure-coverage": "/numbers/coverage",
+        "integrity": "/audit/integrity",
         "audit": "/audit",
         "audit-refused": "/audit?refused=only&queue=review",
         "workers": "/workers",

@@ -51,6 +51,8 @@ def addresses(scene: Scene) -> list[str]:
         "/numbers?hours=24&queue=review",
         "/numbers/ready_to_commit?hours=6",
         "/numbers/coverage",
+        "/audit/integrity",
+        "/audit/integrity/run",
         "/audit",
         "/audit?refused=only&kind=REFUSED&queue=review",
         "/audit?actor=nobody",

@@ -110,7 +110,10 @@ def test_a_queue_is_promoted_and_taken_back(opened: Open) -> None:
     page.wait_for_url("**/shadow")
     page.click(f"a[data-row]:has-text('{QUEUE}')")
     page.wait_for_url(f"**/shadow/{QUEUE}")
-    assert page.locator(".page-head .button:has-text('Promote…')").get_attribute("aria-disabled") == "true"
+    assert (
+        page.locator(".page-head .button:has-text('Promote…')").get_attribute("aria-disabled")
+        == "true"
+    )
     page.click("text=An example")
     page.fill("#id_reason", WHY)
     page.check("[name=of_class]")
