@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from coordinator.actors import Worker
 from coordinator.models import Approval, Attempt, Event, Installation, Queue, Restore, RestoreHold
 from coordinator.outcomes import Outcome, Reason, Refusal
+from coordinator.selectors.explain import explain_task
 from coordinator.services import identity, lost_calls, restores
 from coordinator.services.acceptances import Accepted
 from coordinator.services.cancels import cancel_task
@@ -267,6 +268,17 @@ def test_a_successor_that_is_still_held_is_not_released_by_its_parents_commit(
     answer = release(successor)
     assert isinstance(answer, HoldReleased)
     assert answer.state == TaskState.READY
+
+
+def test_explain_says_that_a_restore_holds_it(held: UUID) -> None:
+    def codes() -> set[str]:
+        told = explain_task(held, queues=None)
+        assert told is not None
+        return {reason.code for reason in told.reasons}
+
+    assert "RESTORE_HOLD" in codes()
+    release(held)
+    assert "RESTORE_HOLD" not in codes()
 
 
 def test_a_repeat_changes_nothing(held: UUID) -> None:
