@@ -43,17 +43,17 @@ class EffectStory:
     evidence: list[EvidenceLine]
 
 
-def effect_stories(incident: Incident, *, until: datetime | None) -> list[EffectStory]:
-    """Three queries; what was said after `until` (the switch) belongs to no drain."""
-    known = {
-        row.effect_id: row
-        for row in IncidentEffect.objects.filter(incident=incident).order_by("id")[:MAX_EFFECTS]
-    }
+def effect_stories(incident: Incident, *, until: datetime | None) -> tuple[int, list[EffectStory]]:
+    """How many there are, and the first of them; what was said after `until` (the switch) belongs to no drain."""
+    at_bump = IncidentEffect.objects.filter(incident=incident)
+    known = {row.effect_id: row for row in at_bump.order_by("id")[:MAX_EFFECTS]}
     turned_up = _turned_up(incident, until) if incident.evidence_before is not None else []
-    ids = list(dict.fromkeys([*known, *turned_up]))[:MAX_EFFECTS]
+    known_too = at_bump.filter(effect_id__in=turned_up).values_list("effect_id", flat=True)
+    later = [each for each in turned_up if each not in set(known_too)]
+    ids = [*known, *later][:MAX_EFFECTS]
     effects = EffectSlot.objects.defer("payload", "condition", "receipt").in_bulk(ids)
     evidence = _evidence(ids)
-    return [
+    told = [
         EffectStory(
             effect_id=effect_id,
             task_id=effect.task_id,
@@ -71,6 +71,7 @@ def effect_stories(incident: Incident, *, until: datetime | None) -> list[Effect
         )
         for effect_id, effect in ((each, effects[each]) for each in ids)
     ]
+    return at_bump.count() + len(later), told
 
 
 def _turned_up(incident: Incident, until: datetime | None) -> list[str]:

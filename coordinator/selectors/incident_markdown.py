@@ -66,11 +66,10 @@ def _taken_back(story: IncidentStory) -> Iterator[str]:
     yield ""
     yield "## What was taken back"
     yield ""
-    yield f"- {story.revoked} attempts were revoked; {len(story.voided_approvals)} approvals became void."
-    yield (
-        f"- {story.fenced_calls} late calls of these attempts and {story.stale_claims} claims with an old epoch"
-        " were refused after the bump."
-    )
+    yield f"- Revoked attempts: {story.revoked}; void approvals: {story.voided}"
+    yield f"- Effects that may have been out: {story.effect_count}; results put aside: {story.candidate_count}"
+    yield f"- Late calls of these attempts that were refused: {story.fenced_calls}"
+    yield f"- Claims with an old epoch that were refused: {story.stale_claims}"
     yield (
         f"- Abandoned: {cost.cost_usd:.6f} USD, {cost.compute_seconds:.3f} compute seconds,"
         f" {cost.input_tokens} input and {cost.output_tokens} output tokens."

@@ -120,8 +120,11 @@ class IncidentStory:
     fenced_calls: int
     fenced: list[FencedCall]
     stale_claims: int
+    effect_count: int
     effects: list[EffectStory]
+    candidate_count: int
     candidates: list[CandidateStory]
+    voided: int
     voided_approvals: list[VoidedApproval]
     told_at: datetime
 
@@ -137,6 +140,8 @@ def tell_incident(incident_id: UUID) -> IncidentStory | None:
     bumped = steps.get(IncidentState.BUMPED)
     holds = IncidentHold.objects.filter(incident_id=incident_id)
     fenced = _late_calls(holds, bumped) if bumped else Event.objects.none()
+    effect_count, effects = effect_stories(found, until=steps.get(IncidentState.SWITCHED))
+    candidates = _staged(incident_id)
     return IncidentStory(
         incident=record,
         durations=_durations(found, steps, now),
@@ -147,8 +152,11 @@ def tell_incident(incident_id: UUID) -> IncidentStory | None:
         fenced_calls=fenced.aggregate(calls=Sum(F("repeats") + 1, default=0))["calls"],
         fenced=[_fenced_call(event) for event in fenced.order_by("id")[:MAX_ROWS]],
         stale_claims=_stale_claims(found, events) if bumped else 0,
-        effects=effect_stories(found, until=steps.get(IncidentState.SWITCHED)),
-        candidates=_candidates(incident_id),
+        effect_count=effect_count,
+        effects=effects,
+        candidate_count=candidates.count(),
+        candidates=_candidates(candidates),
+        voided=events.filter(kind="APPROVAL_VOID").count(),
         voided_approvals=_voided(events),
         told_at=now,
     )
@@ -281,12 +289,15 @@ def _stale_claims(incident: Incident, events: QuerySet[Event]) -> int:
     return int(refused.aggregate(calls=Sum(F("repeats") + 1, default=0))["calls"])
 
 
-def _candidates(incident_id: UUID) -> list[CandidateStory]:
-    rows = StagedResult.objects.filter(
+def _staged(incident_id: UUID) -> QuerySet[StagedResult]:
+    return StagedResult.objects.filter(
         canonical_candidate=True, attempt__incident_holds__incident_id=incident_id
     )
-    rows = rows.select_related("attempt__task", "ruling").defer("result", "attempt__task__input")
-    return [_candidate(staged) for staged in rows.order_by("id")[:MAX_ROWS]]
+
+
+def _candidates(staged: QuerySet[StagedResult]) -> list[CandidateStory]:
+    rows = staged.select_related("attempt__task", "ruling").defer("result", "attempt__task__input")
+    return [_candidate(each) for each in rows.order_by("id")[:MAX_ROWS]]
 
 
 def _candidate(staged: StagedResult) -> CandidateStory:

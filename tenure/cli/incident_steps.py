@@ -95,7 +95,7 @@ def _candidates(client: Client, args: argparse.Namespace) -> bool:
     if args.json:
         print_json(decided)
     else:
-        say(f"{decided.decided} results: {decided.decision}")
+        say(f"{decided.decision}: {decided.decided}")
     return True
 
 

@@ -101,13 +101,15 @@ def _preview(client: Client, args: argparse.Namespace) -> bool:
 def show_preview(preview: BumpPreview) -> None:
     for name, epoch in preview.epochs.items():
         say(f"{name}: epoch {epoch} → {epoch + 1}")
-    say(f"{preview.revoked} claims are revoked")
+    say(f"claims to revoke: {preview.revoked}")
     _rows(preview.claims, "node_id", "owner", "lease_expires_at", "task_id")
-    say(f"{preview.effects_unknown} effects become UNKNOWN, {preview.effects_closed} are closed")
+    say(
+        f"effects that become UNKNOWN: {preview.effects_unknown}; that are closed: {preview.effects_closed}"
+    )
     _rows(preview.effects, "slot", "downstream", "becomes", "effect_id")
-    say(f"{preview.approvals_void} approvals become void")
+    say(f"approvals that become void: {preview.approvals_void}")
     _rows(preview.approvals, "node_id", "approval_id")
-    say(f"{preview.staged_results} results will wait for a decision")
+    say(f"results that will wait for a decision: {preview.staged_results}")
     say(
         f"used so far: {preview.cost.get('cost_usd')} USD in {preview.cost.get('attempts')} attempts"
     )
@@ -132,9 +134,9 @@ def _gate(client: Client, args: argparse.Namespace) -> bool:
 def _show_gate(gate: IncidentGate) -> None:
     say(f"{gate.incident_id}  {gate.state}  {'open' if gate.open else 'closed'}")
     until = f", the last until {gate.latest_expiry:%H:%M:%S %Z}" if gate.latest_expiry else ""
-    say(f"{gate.active_leases} leases of the old epoch run{until}")
-    say(f"{gate.unknown_effects} effects may be out")
-    say(f"{gate.pending_results} results wait for a decision")
+    say(f"leases of the old epoch: {gate.active_leases}{until}")
+    say(f"effects that may be out: {gate.unknown_effects}")
+    say(f"results to decide about: {gate.pending_results}")
     for row in gate.blocking[:SHOWN]:
         what = row.get("effect_id") or row.get("attempt_id")
         say(

@@ -71,9 +71,9 @@ def test_two_people_roll_back_by_hand(shell: Shell, capsys: Capture) -> None:
     assert shell.run("preview", incident) == 0
     shown = capsys.readouterr().out
     assert "q: epoch 1 → 2" in shown
-    assert "1 claims are revoked" in shown
-    assert "0 effects become UNKNOWN, 1 are closed" in shown
-    assert "1 results will wait for a decision" in shown
+    assert "claims to revoke: 1" in shown
+    assert "effects that become UNKNOWN: 0; that are closed: 1" in shown
+    assert "results that will wait for a decision: 1" in shown
 
     assert shell.run("bump", incident, who=1, typed="\n") == 1  # nothing was typed
     assert "nothing was bumped" in capsys.readouterr().err
@@ -85,12 +85,12 @@ def test_two_people_roll_back_by_hand(shell: Shell, capsys: Capture) -> None:
     assert shell.run("gate", incident) == 1  # closed
     shown = capsys.readouterr().out
     assert "closed" in shown
-    assert "1 leases of the old epoch run" in shown
-    assert "1 results wait for a decision" in shown
+    assert "leases of the old epoch: 1, the last until" in shown
+    assert "results to decide about: 1" in shown
     assert shell.run("switch", incident, "--to", "green") == 1
     assert "NOT_DRAINED" in capsys.readouterr().err
     assert shell.run("candidates", incident, "keep", "--reason", "to compare") == 0
-    assert capsys.readouterr().out == "1 results: KEEP\n"
+    assert capsys.readouterr().out == "KEEP: 1\n"
     rollback.run_out(incident_id())
     assert shell.run("gate", incident) == 0
     assert "open" in capsys.readouterr().out

@@ -91,6 +91,7 @@ def test_the_report_tells_who_did_what_when_and_what_it_cost(by: Worker) -> None
         (pay.fence.attempt_id, "report"): 1,
     }
     assert (story.fenced_calls, story.stale_claims) == (5, 1)
+    assert (story.effect_count, story.candidate_count, story.voided) == (1, 1, 0)
     (effect,) = story.effects
     assert (effect.after_bump, effect.changed_by_bump, effect.state) == (
         "UNKNOWN",
@@ -157,6 +158,7 @@ def test_void_approvals_are_told_by_their_effect(by: Worker) -> None:
     effect = ledger.prepare(claim, by=by)
     asked = ledger.approval(ledger.try_accept(effect, claim.fence, by=by))
     incident = rollback.bumped()
+    assert report(incident).voided == 1
     (void,) = report(incident).voided_approvals
     assert (void.approval_id, void.effect_id) == (str(asked.approval_id), effect.effect_id)
 
