@@ -7,7 +7,7 @@ work needs. The queue's id is a number.
 from django.db import models
 from django.db.models import F, Q
 
-from coordinator.shadow.words import LegacyKind, RoundVerdict, Triage, Winner
+from coordinator.shadow.words import MISMATCHES, LegacyKind, RoundVerdict, Triage, Winner
 
 from .queue import Queue
 
@@ -107,7 +107,8 @@ class ShadowRound(models.Model):
             models.Index(
                 name="shadow_round_mismatch",
                 fields=["queue", "verdict", "round_id"],
-                condition=Q(settled_at__isnull=False) & ~Q(verdict=RoundVerdict.AGREE),
+                include=["settled_at", "explained_at", "explained_until"],
+                condition=Q(verdict__in=list(MISMATCHES)),
             ),
         ]
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import orjson
 from django.db import connection
-from django.db.models import Count
+from django.db.models import Count, OuterRef, Subquery
 
-from coordinator.clock import read_clock
-from coordinator.models import Queue, ShadowRound, ShadowSource
+from coordinator.models import Queue, ShadowExplanation, ShadowRound, ShadowSource
 from coordinator.shadow.words import MISMATCHES
 
-from .shadow_rounds import ExplanationRecord, explanation_record, is_explained, live_classes
+from .reasons import ServerClock
+from .shadow_rounds import ExplanationRecord, explanation_record, live_classes
 
 WINDOW_HOURS: Final = 24
 MAX_WINDOW_HOURS: Final = 24 * 90
@@ -88,11 +88,17 @@ class ShadowSummary:
 
 
 def read_shadow(*, queue: str, window_hours: int = WINDOW_HOURS) -> ShadowSummary | None:
-    """Everything that the shadow page shows of a queue, in seven queries; None where there is no such queue."""
-    found = Queue.objects.filter(name=queue).first()
+    """Everything that the shadow page shows of a queue, in five queries; None where there is no such queue."""
+    open_rounds = ShadowRound.objects.filter(queue_id=OuterRef("pk"), verdict=None).order_by()
+    counted = open_rounds.values("queue_id").annotate(count=Count("round_id")).values("count")
+    found = (
+        Queue.objects.annotate(clock=ServerClock(), open_rounds=Subquery(counted))
+        .filter(name=queue)
+        .first()
+    )
     if found is None:
         return None
-    clock = read_clock()
+    clock: datetime = found.clock
     since = clock - timedelta(hours=max(1, min(window_hours, MAX_WINDOW_HOURS)))
     cells = _matrix(found.pk, since)
     classes = _classes(found.pk, since, clock)
@@ -114,7 +120,7 @@ def read_shadow(*, queue: str, window_hours: int = WINDOW_HOURS) -> ShadowSummar
         rate_upper=wilson_upper(mismatched, sample),
         noise=sum(source.conflicts for source in sources) / duplicates if duplicates else None,
         unexplained=sum(one.unexplained for one in classes),
-        open_rounds=ShadowRound.objects.filter(queue_id=found.pk, verdict=None).count(),
+        open_rounds=found.open_rounds or 0,
         matrix=_cells(cells),
         classes=classes,
         sources=[_source_record(source) for source in sources],
@@ -129,12 +135,6 @@ def wilson_upper(hits: int, sample: int) -> float | None:
     middle = rate + square / (2 * sample)
     spread = _Z * sqrt(rate * (1 - rate) / sample + square / (4 * sample**2))
     return min(1.0, (middle + spread) / (1 + square / sample))
-
-
-def count_unexplained(queue_id: int) -> int:
-    """Mismatches of the queue that nobody has explained, or whose explanation has expired."""
-    rounds = ShadowRound.objects.filter(queue_id=queue_id, verdict__in=MISMATCHES)
-    return rounds.exclude(is_explained(list(live_classes(queue_id)))).count()
 
 
 def _matrix(queue_id: int, since: datetime) -> list[tuple[bool, str, str, int]]:
@@ -153,28 +153,21 @@ def _cells(rows: list[tuple[bool, str, str, int]]) -> list[WinnerCell]:
 
 def _classes(queue_id: int, since: datetime, clock: datetime) -> list[MismatchClass]:
     live = live_classes(queue_id)
-    unexplained = dict(
-        ShadowRound.objects.filter(queue_id=queue_id, verdict__in=MISMATCHES)
-        .exclude(is_explained(list(live)))
-        .values_list("verdict")
-        .annotate(Count("round_id"))
-        .order_by()
-    )
     with connection.cursor() as cursor:
         span = [since.timestamp(), clock.timestamp() + 1]
         cursor.execute(_CLASSES, [TREND_BUCKETS, *span, TREND_BUCKETS, queue_id, list(MISMATCHES)])
         rows = cursor.fetchall()
-    return [_class(row, unexplained.get(row[0], 0), live.get((queue_id, row[0]))) for row in rows]
+    return [_class(row, live.get((queue_id, row[0]))) for row in rows]
 
 
-def _class(row: tuple[Any, ...], unexplained: int, said: Any) -> MismatchClass:
-    verdict, rounds, first_at, last_at, exemplar, buckets = row
+def _class(row: tuple[Any, ...], said: ShadowExplanation | None) -> MismatchClass:
+    verdict, rounds, unexplained, first_at, last_at, exemplar, buckets = row
     counts = orjson.loads(buckets) if buckets else {}
     trend = [counts.get(str(bucket), 0) for bucket in range(1, TREND_BUCKETS + 1)]
     return MismatchClass(
         verdict=verdict,
         rounds=rounds,
-        unexplained=unexplained,
+        unexplained=0 if said else unexplained,
         first_at=first_at,
         last_at=last_at,
         trend=trend,
@@ -202,14 +195,16 @@ WHERE queue_id = %s AND settled_at >= %s AND settled_at IS NOT NULL AND is_count
 """
 #: The newest round of a class is its exemplar. Mismatches are few; they have an index of their own.
 _CLASSES: Final = """
-SELECT verdict, sum(rounds)::bigint, min(first_at), max(last_at), max(newest)::uuid,
+SELECT verdict, sum(rounds)::bigint, sum(unexplained)::bigint, min(first_at), max(last_at), max(newest)::uuid,
        jsonb_object_agg(bucket, rounds) FILTER (WHERE bucket BETWEEN 1 AND %s)
 FROM (
-  SELECT verdict, count(*) AS rounds, min(settled_at) AS first_at, max(settled_at) AS last_at,
+  SELECT verdict, count(*) AS rounds,
+         count(*) FILTER (WHERE explained_at IS NULL OR explained_until <= clock_timestamp()) AS unexplained,
+         min(settled_at) AS first_at, max(settled_at) AS last_at,
          max(round_id::text) AS newest,
          width_bucket(extract(epoch FROM settled_at)::float8, %s::float8, %s::float8, %s) AS bucket
   FROM coordinator_shadowround
-  WHERE queue_id = %s AND verdict = ANY(%s::text[]) AND settled_at IS NOT NULL
+  WHERE queue_id = %s AND verdict = ANY(%s::text[])
   GROUP BY verdict, bucket) bucketed
 GROUP BY verdict ORDER BY verdict
 """

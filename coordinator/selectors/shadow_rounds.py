@@ -10,8 +10,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from coordinator.clock import read_clock
-from coordinator.models import Queue, ShadowEvent, ShadowExplanation, ShadowRound
+from coordinator.models import ShadowEvent, ShadowExplanation, ShadowRound
 from coordinator.shadow.words import MISMATCHES, RoundVerdict
+
+from .reasons import ServerClock
+from .tasks import queue_number
 
 MAX_EVENTS: Final = 500  # of one round; the first ones are shown
 
@@ -115,12 +118,12 @@ def list_rounds(filters: RoundFilters) -> QuerySet[ShadowRound]:
     }
     rounds = rounds.filter(**{name: value for name, value in wanted.items() if value is not None})
     if filters.queue is not None:
-        rounds = rounds.filter(queue_id__in=Queue.objects.filter(name=filters.queue).values("id"))
+        rounds = rounds.filter(queue_id=queue_number(filters.queue))
     if filters.mismatch is not None:
-        is_mismatch = Q(settled_at__isnull=False) & ~Q(verdict=RoundVerdict.AGREE)
+        is_mismatch = Q(verdict__in=MISMATCHES)
         rounds = rounds.filter(is_mismatch if filters.mismatch else ~is_mismatch)
     if filters.explained is not None:
-        rounds = rounds.filter(settled_at__isnull=False).exclude(verdict=RoundVerdict.AGREE)
+        rounds = rounds.filter(verdict__in=MISMATCHES)
         known = is_explained(list(live_classes()))
         rounds = rounds.filter(known if filters.explained else ~known)
     return rounds.order_by("-round_id")
@@ -131,15 +134,14 @@ def live_classes(queue_id: int | None = None) -> dict[tuple[int, str], ShadowExp
 
     The newest word on a class counts, so that a new one can also end an old one sooner.
     """
-    said = ShadowExplanation.objects.filter(is_of_class=True)
+    said = ShadowExplanation.objects.filter(is_of_class=True).annotate(clock=ServerClock())
     if queue_id is not None:
         said = said.filter(queue_id=queue_id)
     newest = said.order_by("queue_id", "verdict", "-id").distinct("queue_id", "verdict")
-    clock = read_clock()
     return {
         (one.queue_id, one.verdict): one
         for one in newest
-        if one.expires_at is not None and one.expires_at > clock
+        if one.expires_at is not None and one.expires_at > one.clock
     }
 
 
