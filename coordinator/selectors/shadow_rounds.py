@@ -115,10 +115,9 @@ def list_rounds(filters: RoundFilters) -> QuerySet[ShadowRound]:
         "claim_end": filters.claim_end,
         "task_key": filters.task_key,
         "source": filters.source,
+        "queue_id": queue_number(filters.queue),
     }
     rounds = rounds.filter(**{name: value for name, value in wanted.items() if value is not None})
-    if filters.queue is not None:
-        rounds = rounds.filter(queue_id=queue_number(filters.queue))
     if filters.mismatch is not None:
         is_mismatch = Q(verdict__in=MISMATCHES)
         rounds = rounds.filter(is_mismatch if filters.mismatch else ~is_mismatch)

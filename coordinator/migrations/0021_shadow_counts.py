@@ -7,7 +7,7 @@ import coordinator.shadow.words
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("coordinator", "0019_room_for_renewals"),
+        ("coordinator", "0020_names_of_tables"),
     ]
 
     operations = [
