@@ -14,7 +14,7 @@ from coordinator.models import Queue, ShadowExplanation, ShadowRound, ShadowSour
 from coordinator.shadow.words import MISMATCHES
 
 from .reasons import ServerClock
-from .shadow_rounds import ExplanationRecord, explanation_record, live_classes
+from .shadow_rounds import ExplanationRecord, explanation_record, is_explained, live_classes
 
 WINDOW_HOURS: Final = 24
 MAX_WINDOW_HOURS: Final = 24 * 90
@@ -135,6 +135,12 @@ def wilson_upper(hits: int, sample: int) -> float | None:
     middle = rate + square / (2 * sample)
     spread = _Z * sqrt(rate * (1 - rate) / sample + square / (4 * sample**2))
     return min(1.0, (middle + spread) / (1 + square / sample))
+
+
+def count_unexplained(queue_id: int) -> int:
+    """Mismatches of the queue that nobody has explained, or whose explanation has expired."""
+    rounds = ShadowRound.objects.filter(queue_id=queue_id, verdict__in=MISMATCHES)
+    return rounds.exclude(is_explained(list(live_classes(queue_id)))).count()
 
 
 def _matrix(queue_id: int, since: datetime) -> list[tuple[bool, str, str, int]]:
