@@ -7,7 +7,7 @@ import coordinator.shadow.words
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("coordinator", "0020_names_of_tables"),
+        ("coordinator", "0021_counting_costs_less"),
     ]
 
     operations = [
