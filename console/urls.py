@@ -41,6 +41,7 @@ urlpatterns = [
     path("tasks/<uuid:task_id>", tasks.task_attempts, name="task"),
     path("tasks/<uuid:task_id>/candidates", tasks.task_candidates, name="task-candidates"),
     path("tasks/<uuid:task_id>/effects", tasks.task_effects, name="task-effects"),
+    path("tasks/<uuid:task_id>/graph", tasks.task_graph, name="task-graph"),
     path("tasks/<uuid:task_id>/events", tasks.task_events, name="task-events"),
     path("tasks/<uuid:task_id>/input", tasks.task_input, name="task-input"),
     path("tasks/<uuid:task_id>/raw", tasks.task_raw, name="task-raw"),

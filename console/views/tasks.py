@@ -11,6 +11,7 @@ from console.candidates import compare_candidates
 from console.cases import Case
 from console.filters import as_number
 from console.listings import read_listing
+from console.neighbourhoods import draw_neighbourhood
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
 from console.preferences import read_preferences
@@ -65,6 +66,11 @@ def task_effects(request: HttpRequest, task_id: UUID) -> HttpResponse:
         task_id, with_payload=bool(permit(request, "view_payload"))
     )
     return _task(request, task_id, "effects", ledger=ledger)
+
+
+@page()
+def task_graph(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    return _task(request, task_id, "graph")
 
 
 @page()
@@ -126,6 +132,7 @@ def _task(request: HttpRequest, task_id: UUID, tab: str, **of_tab: Any) -> HttpR
         "history": history,
         "timeline": draw_timeline(history, now=now) if tab == "attempts" else None,
         "neighbours": neighbours,
+        "drawing": draw_neighbourhood(task, neighbours) if tab == "graph" else None,
         "parts": console_task.count_parts(task_id),
         "tab": tab,
         "tab_url": request.path,

@@ -23,6 +23,9 @@ CHOSEN: Final = frozenset(
         "task-timeline-dark-1440",
         "run-light-1440",
         "tasks-dark-1440",
+        "approval-light-1440",
+        "effect-dark-1440",
+        "incident-bump-light-1440",
     }
 )
 
@@ -58,13 +61,46 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
     django.setup()
     with _served() as url:
         from tests.console.conftest import session_cookie
+        from tests.console.desk import compose_desk
         from tests.console.scene import compose, person
+        from tests.console.siege import compose_siege, declare
 
         scene, user = compose(), person("ada", "admin")
         cookie = session_cookie(user, url)
         wanted.folder.mkdir(parents=True, exist_ok=True)
-        pages = {name: path for name, path in _pages(scene).items() if name.startswith(wanted.only)}
-        _photograph(wanted, url, cookie, pages)
+        pages = _pages(scene) | _desk_pages(compose_desk())
+        _photograph(wanted, url, cookie, _only(wanted, pages))
+        compose_siege()  # its banner stands on every page from here on
+        _photograph(wanted, url, cookie, _only(wanted, _incident_pages(declare())))
+
+
+def _only(wanted: argparse.Namespace, pages: dict[str, str]) -> dict[str, str]:
+    return {name: path for name, path in pages.items() if name.startswith(wanted.only)}
+
+
+def _desk_pages(desk: Any) -> dict[str, str]:
+    return {
+        "approvals": "/approvals",
+        "approvals-decided": "/approvals?turn=decided",
+        "approval": f"/approvals/{desk.refund}",
+        "approval-superseded": f"/approvals/{desk.superseded}?turn=decided",
+        "approval-expired": f"/approvals/{desk.expired}",
+        "unknown": "/effects/unknown",
+        "effect": f"/effects/{desk.mail}",
+        "effect-unsealable": f"/effects/{desk.fax}",
+        "effect-settled": f"/effects/{desk.settled}",
+    }
+
+
+def _incident_pages(incident_id: Any) -> dict[str, str]:
+    return {
+        "incidents": "/incidents",
+        "incident-new": "/incidents/new",
+        "incident-preview": f"/incidents/{incident_id}/step/2",
+        "incident-bump": f"/incidents/{incident_id}/step/3",
+        "incident-locked": f"/incidents/{incident_id}/step/5",
+        "incident-abort": f"/incidents/{incident_id}/abort",
+    }
 
 
 @contextmanager

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from coordinator.actors import Worker
 from coordinator.models import EffectSlot
 from coordinator.services.approvals import reject
 from coordinator.services.asking import note_unknown
+from coordinator.services.incident_hearings import StepTaken
+from coordinator.services.incidents import open_incident
 from coordinator.states import Guarantee
 from tests import world
 from tests.console import desk as desks
@@ -53,6 +56,11 @@ def addresses(transactional_db: None) -> dict[str, str]:
         actor=ledger.person(IMAGE[:150]),
     )
     task = EffectSlot.objects.get(effect_id=pending.effect_id).task_id
+    hostile_claim(fleet)
+    incident = open_incident(
+        queues=[desks.QUEUE], reason=f"{ALL} {HIDDEN}", actor=ledger.person(IMAGE[:150])
+    )
+    assert isinstance(incident, StepTaken)
     return {
         "inbox": "/approvals",
         "others": "/approvals?turn=others",
@@ -67,7 +75,21 @@ def addresses(transactional_db: None) -> dict[str, str]:
         "effect": f"/effects/{effect_id}",
         "bound": f"/effects/{pending.effect_id}",
         "ledger": f"/tasks/{task}/effects",
+        "graph": f"/tasks/{task}/graph",
+        "incidents": "/incidents",
+        **{
+            f"step {number}": f"/incidents/{incident.incident_id}/step/{number}"
+            for number in (1, 2, 3)
+        },
     }
+
+
+def hostile_claim(fleet: Worker) -> None:
+    """What the preview of a bump names."""
+    run = world.submit(world.node(f"h {ALL[:150]}", kind="held"), queue_name=desks.QUEUE)
+    world.claim_one(
+        by=fleet, of=run.tasks[0].task_id, queue_name=desks.QUEUE, owner=f"{ALL[:150]}{HIDDEN}"
+    )
 
 
 def test_hostile_text_stands_literally_where_people_decide(

@@ -65,7 +65,7 @@ def hostile(transactional_db: None) -> dict[str, str]:
     cancels.cancel_task(task_id=run.tasks[3].task_id, reason=ALL, actor=actor)
     break_glass.open_break_glass(reason=ALL, minutes=5, actor=actor)
     pages = {f"task {number} {tab}": f"/tasks/{task}{tab}" for number, task in enumerate(tasks) for tab in (
-        "", "/candidates", "/events", "/input", "/raw"
+        "", "/effects", "/graph", "/candidates", "/events", "/input", "/raw"
     )}  # fmt: skip
     return pages | {
         "overview": "/",

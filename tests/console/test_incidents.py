@@ -101,6 +101,12 @@ def test_every_page_says_that_an_incident_is_open(siege: Siege) -> None:
     assert answer["Location"] == path(incident_id, 2)
 
 
+def test_the_search_leads_to_an_incident_by_its_id(siege: Siege) -> None:
+    incident_id = sieges.declare()
+    found = client_of("ben", "operator").get("/find", {"q": str(incident_id)})
+    assert found["Location"] == f"/incidents/{incident_id}"
+
+
 def test_steps_of_the_future_are_locked(siege: Siege) -> None:
     incident_id, ben = sieges.declare(), client_of("ben", "operator")
     reachable = {n: ben.get(path(incident_id, n)).status_code for n in range(1, 8)}

@@ -25,6 +25,8 @@ def addresses(scene: Scene) -> list[str]:
         f"{run}/cancel",
         task,
         f"{task}/candidates",
+        f"{task}/effects",
+        f"{task}/graph",
         f"{task}/events",
         f"{task}/input",
         f"{task}/raw",

@@ -271,6 +271,17 @@ def test_the_task_has_its_ledger_and_leads_to_what_waits(desk: Desk) -> None:
     assert f'<a href="/approvals/{desk.refund}">The request, with the whole payload.' in waits
 
 
+def test_the_search_leads_to_effects_and_approvals_by_their_ids(desk: Desk) -> None:
+    anna = client_of("anna")
+    for text, target in (
+        (desk.mail, f"/effects/{desk.mail}"),
+        (desk.mail.upper(), f"/effects/{desk.mail}"),
+        (str(desk.refund), f"/approvals/{desk.refund}"),
+        ("0" * 64, f"/tasks?q={'0' * 64}"),
+    ):
+        assert anna.get("/find", {"q": text})["Location"] == target
+
+
 def test_an_unknown_address_is_not_there(desk: Desk) -> None:
     anna = client_of("anna")
     for address in ("/effects/zz", f"/effects/{'0' * 64}", f"/effects/{desk.mail}/settle/maybe"):
