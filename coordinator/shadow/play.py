@@ -10,7 +10,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from coordinator.fence import AttemptRow, Call, Fence, IsRepeat, Point, TaskRow, Verdict, judge
+from coordinator.fence import (
+    AttemptRow,
+    Call,
+    Fence,
+    IsRepeat,
+    Point,
+    TaskRow,
+    Verdict,
+    judge,
+    judge_grant,
+)
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.states import AttemptState, TaskState
 
@@ -140,11 +150,13 @@ class Play:
         self.legacy_failed = False
         self.moved_at = event.at
         self._revise(event)
-        lapsed = self.is_claimed and self.lease_expires_at <= event.at
-        free = lapsed or self.task.state in (TaskState.READY, TaskState.FAILED)
+        if self.task.state == TaskState.FAILED:  # it is tried again
+            self.task = self.task._replace(state=TaskState.READY)
+        verdict = judge_grant(self.task, scheduler_epoch=_EPOCH, epoch=_EPOCH, clock=event.at)
+        free = verdict is not None
         if not free:
             self._refuse_claim(event)
-        elif lapsed:
+        elif self.is_claimed:
             self._end_holder(AttemptState.EXPIRED)
         generation = self.task.claim_generation + free
         attempt = self._attempt(event, generation, held=free)

@@ -11,6 +11,7 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.services import shadow_events, shadow_verdicts
 from coordinator.services.shadow_events import ShadowReceived, Told
 from coordinator.services.shadow_verdicts import settle_rounds
+from coordinator.tasks import settle_shadow_rounds
 from tests import world
 from tests.history import nothing_moves
 from tests.world import Rival
@@ -33,7 +34,8 @@ def test_events_are_counted_and_judged_once_their_window_has_passed(by: Worker) 
         answer = tell("A claims 0", "B claims 30", "A commits 40 r", by=by)
         assert (answer.received, answer.new, answer.duplicate, answer.refused) == (3, 3, 0, 0)
         assert settle_rounds(actor=system("shadow")) == 0  # they have only just arrived
-        assert settle() == 1
+        feeds.let_windows_pass()
+        assert settle_shadow_rounds() == 1  # as beat has it run
     assert verdicts() == {"task": ["DOUBLE_CLAIM"]}
     row = ShadowRound.objects.get()
     assert (row.legacy_end, row.claim_end, row.events) == ("FIRST", "FIRST", 3)
