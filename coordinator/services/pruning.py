@@ -20,6 +20,7 @@ from .events import EventKind, Fact, record
 from .identity import held, standing_hold
 from .pruned_blobs import count_blobs, prune_blobs, prune_strays
 from .pruned_runs import count_runs, prune_runs
+from .pruned_shadow import count_shadow, prune_shadow
 from .transactions import in_transaction
 
 #: So many rows in one transaction.
@@ -66,6 +67,7 @@ class Pruned:
     runs: int = 0
     dry_run: bool = False
     complete: bool = True  # nothing that is due is left
+    shadow_rounds: int = 0
 
 
 def prune(
@@ -73,8 +75,8 @@ def prune(
 ) -> Pruned | Refusal:
     """Take away what the settings no longer keep. Safe to repeat, to cut off, and to run twice at once.
 
-    TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS (0: for ever). Refused: INTAKE_STOPPED
-    while the database may not be the one that it says it is.
+    TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS, TENURE_KEEP_SHADOW_DAYS (0: for ever).
+    Refused: INTAKE_STOPPED while the database may not be the one that it says it is.
     """
     hold = standing_hold()
     if hold:
@@ -88,6 +90,7 @@ def prune(
         blobs=left.all_of(prune_blobs, 1),
         stray_files=prune_strays(),
         runs=left.all_of(prune_runs, 1),
+        shadow_rounds=left.all_of(prune_shadow, 1),
         complete=left.complete,
     )
     if pruned.runs or pruned.blobs:
@@ -130,6 +133,7 @@ def _would_prune() -> Pruned:
         keys_expired=expired,
         blobs=count_blobs(MAX_COUNTED),
         runs=count_runs(MAX_COUNTED),
+        shadow_rounds=count_shadow(MAX_COUNTED),
         dry_run=True,
     )
 

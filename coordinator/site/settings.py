@@ -120,6 +120,7 @@ MAX_BLOB_BYTES = environment.number("TENURE_MAX_BLOB_BYTES", 1024**3, minimum=1)
 KEEP_ANSWERS_HOURS = environment.number("TENURE_KEEP_ANSWERS_HOURS", 48, minimum=24)
 KEEP_BLOBS_DAYS = environment.number("TENURE_KEEP_BLOBS_DAYS", 30)
 KEEP_RUNS_DAYS = environment.number("TENURE_KEEP_RUNS_DAYS", 0)
+KEEP_SHADOW_DAYS = environment.number("TENURE_KEEP_SHADOW_DAYS", 90)
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",

@@ -1,14 +1,17 @@
 """Legacy events: kept once, put into their round, settled when the window has passed (contract 13)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from coordinator.actors import Worker, system
 from coordinator.models import Event, ShadowEvent, ShadowRound, ShadowSource
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services import shadow_events, shadow_verdicts
+from coordinator.services.pruned_shadow import count_shadow, prune_shadow
 from coordinator.services.shadow_events import ShadowReceived, Told
 from coordinator.services.shadow_verdicts import settle_rounds
 from coordinator.tasks import settle_shadow_rounds
@@ -199,6 +202,29 @@ def test_a_queue_that_is_not_the_credentials_takes_nothing(by: Worker) -> None:
         assert isinstance(told, Refusal)
         assert told.outcome is Outcome.NOT_FOUND
     assert not ShadowSource.objects.exists()
+
+
+def test_old_rounds_that_agree_are_taken_away_and_mismatches_stay(
+    by: Worker, settings: Any
+) -> None:
+    tell("A claims 0", "A commits 9", by=by, key="old")
+    tell("A claims 0", "B claims 9", "A commits 12", by=by, key="apart")
+    settle()
+    with world.guarded(), connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE coordinator_shadowround DISABLE TRIGGER USER")
+        cursor.execute(
+            "UPDATE coordinator_shadowround SET settled_at = settled_at - interval '91 days'"
+        )
+        cursor.execute("ALTER TABLE coordinator_shadowround ENABLE TRIGGER USER")
+    tell("A claims 0", "A commits 9", by=by, key="young")
+    settle()
+    tell("A claims 0", by=by, key="open", ago=timedelta(seconds=5))
+    settings.KEEP_SHADOW_DAYS = 0
+    assert prune_shadow() == 0
+    settings.KEEP_SHADOW_DAYS = 90
+    assert (count_shadow(10), prune_shadow(), prune_shadow()) == (1, 1, 0)
+    assert verdicts() == {"apart": ["DOUBLE_CLAIM"], "open": [None], "young": ["AGREE"]}
+    assert set(ShadowEvent.objects.values_list("task_key", flat=True)) == set(verdicts())
 
 
 def test_a_batch_is_two_round_trips_whatever_its_size(by: Worker) -> None:

@@ -15,8 +15,8 @@ from coordinator.services.pruning import COMMAND_BATCHES, MAX_COUNTED, Pruned, p
 class Command(BaseCommand):
     help = (
         "Take away stored answers, unreferenced blobs and runs that are over for longer than the settings keep them "
-        "(TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS), in short batches; never anything "
-        "unsettled. May be cut off and run again. Example: manage.py prune --dry-run"
+        "(TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS, TENURE_KEEP_SHADOW_DAYS), in short "
+        "batches; never anything unsettled. May be cut off and run again. Example: manage.py prune --dry-run"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -42,6 +42,7 @@ def _told(pruned: Pruned) -> str:
         "blobs": pruned.blobs,
         "stray files": pruned.stray_files,
         "runs": pruned.runs,
+        "shadow rounds": pruned.shadow_rounds,
     }
     lines = [
         f"{what}: {f'{count} or more' if pruned.dry_run and count >= MAX_COUNTED else count}"
