@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.actors import Worker
 from coordinator.models import Event, Incident, IncidentStep, Queue
-from coordinator.outcomes import Outcome, Refusal
+from coordinator.outcomes import Outcome, Reason, Refusal
 from coordinator.services.claims import claim_tasks
 from coordinator.services.incident_candidates import CandidatesDecided
 from coordinator.services.incident_hearings import StepTaken
@@ -147,6 +147,42 @@ def test_an_acceptance_that_waits_for_the_stop_is_refused(by: Worker) -> None:
     assert isinstance(told, Refusal)
     assert told.outcome is Outcome.INTAKE_STOPPED
     assert ledger.state(effect) == "PREPARED"
+
+
+def test_a_bump_waits_for_a_commit_that_is_under_way_and_refuses_the_next(by: Worker) -> None:
+    world.submit(node("a"), node("b"))
+    first, second = world.claim(by=by, limit=2)
+    incident = rollback.opened()
+    with world.holding_task(first.fence.task_id) as holder:
+        committing = world.Rival(partial(world.try_commit, first, by=by))
+        world.wait_until_blocked(committing.pid, by=holder.pid)  # it holds the gate, shared
+        bumping = world.Rival(partial(rollback.bump, incident))
+        world.wait_until_blocked(bumping.pid, by=committing.pid)
+        late = world.Rival(partial(world.try_commit, second, by=by))
+        world.wait_until_blocked(late.pid, by=bumping.pid)
+        holder.release()
+        assert getattr(committing.result(), "outcome", "") == "COMMITTED"
+        receipt, refused = took(bumping.result()), late.result()
+    assert receipt.revoked == 1
+    assert isinstance(refused, Refusal)
+    assert (refused.outcome, refused.reason) == (Outcome.FENCED, Reason.STALE_EPOCH)
+
+
+def test_a_switch_waits_for_a_report_that_is_under_way_and_counts_what_it_tells(by: Worker) -> None:
+    claim, effect, accepted = ledger.sent(by=by, guarantee=Guarantee.GATED)
+    incident = rollback.bumped()
+    rollback.run_out(incident)
+    with world.holding_task(claim.fence.task_id) as holder:
+        report = partial(ledger.report, effect, claim, accepted, DispatchOutcome.COMMITTED, by=by)
+        reporting = world.Rival(report)
+        world.wait_until_blocked(reporting.pid, by=holder.pid)  # it holds the gate, shared
+        switching = world.Rival(partial(rollback.switch, incident))
+        world.wait_until_blocked(switching.pid, by=reporting.pid)
+        holder.release()
+        reporting.result()
+        told = switching.result()
+    assert isinstance(told, Refusal)
+    assert (told.outcome, told.extra["unknown_effects"]) == (Outcome.NOT_DRAINED, 1)
 
 
 def test_a_switch_counts_while_nobody_can_add_to_what_it_counts(by: Worker) -> None:
