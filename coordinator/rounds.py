@@ -76,10 +76,14 @@ def name_point(point: str, *, by_id: bool = False) -> Statement:
 
 _ACCEPTANCE_POINTS: Final = frozenset(Point)
 _NAME: Final = "SELECT set_config('tenure.point', %s, true)"
-_AS_ACT: Final = ", set_config('tenure.act', 'yes', true)"
+#: Said each time: what another point of the same transaction has said does not stand.
+_AS_ACT: Final = {
+    True: ", set_config('tenure.act', 'yes', true)",
+    False: ", set_config('tenure.act', '', true)",
+}
 _BY_ID: Final = ", set_config('plan_cache_mode', 'force_generic_plan', true)"
 _NAMING: Final = {
-    (is_act, by_id): _NAME + _AS_ACT * is_act + _BY_ID * by_id
+    (is_act, by_id): _NAME + _AS_ACT[is_act] + _BY_ID * by_id
     for is_act in (False, True)
     for by_id in (False, True)
 }
