@@ -35,6 +35,7 @@ _IN_WORDS: Final[dict[str, Promise]] = {
     ),
     "AWAITING_APPROVAL": gettext_lazy("The request, with the whole payload."),
     "AWAITING_RECONCILIATION": gettext_lazy("The effect, with everything that is known of it."),
+    "RESTORE_HOLD": gettext_lazy("What the restore holds waits for a person's word."),
     "ATTEMPTS_USED_UP": gettext_lazy("{spent} of {max} attempts are spent."),
 }
 
@@ -60,9 +61,11 @@ def reasons_of(case: Case) -> Iterator[Told]:
 
 
 def _page_of(reason: Reason) -> str:
-    """The console's page for what the API links to."""
+    """The console's page for what the API links to; for a hold, the one that releases it."""
     parts = (reason.link or "").removeprefix("/api/v1/").split("/")
     match parts:
+        case ["tasks", task_id] if reason.code == "RESTORE_HOLD":
+            return reverse("console:task-release", args=[task_id])
         case ["tasks", task_id]:
             return reverse("console:task", args=[task_id])
         case ["approvals", approval_id]:

@@ -121,7 +121,22 @@ def _awaiting_approval(_case: Case) -> tuple[SafeString, SafeString]:
     )
 
 
-def _awaiting_reconciliation(_case: Case) -> tuple[SafeString, SafeString]:
+def _awaiting_reconciliation(case: Case) -> tuple[SafeString, SafeString]:
+    if case.has("RESTORE_HOLD"):
+        return (
+            sentence(
+                _(
+                    "The database was restored while it was open: an effect of it may have happened"
+                    " that can't be seen here. Nobody holds it."
+                )
+            ),
+            sentence(
+                _(
+                    "A person settles what is UNKNOWN, reads the outside's own log and releases it;"
+                    " then it is READY again."
+                )
+            ),
+        )
     return (
         sentence(_("One of its effects is UNKNOWN, and no worker can settle it. Nobody holds it.")),
         sentence(_("A look-up or a person finds out whether it happened; then it is READY again.")),

@@ -134,6 +134,7 @@ def _task(request: HttpRequest, task_id: UUID, tab: str, **of_tab: Any) -> HttpR
         "neighbours": neighbours,
         "drawing": draw_neighbourhood(task, neighbours) if tab == "graph" else None,
         "parts": console_task.count_parts(task_id),
+        "hold": console_task.read_restore_hold(task_id),
         "tab": tab,
         "tab_url": request.path,
         "may_cancel": permit(request, "cancel"),

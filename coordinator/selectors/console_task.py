@@ -8,7 +8,15 @@ from uuid import UUID
 from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery, TextField
 from django.db.models.functions import Cast, Left
 
-from coordinator.models import CanonicalCommit, Dependency, EffectSlot, Event, StagedResult, Task
+from coordinator.models import (
+    CanonicalCommit,
+    Dependency,
+    EffectSlot,
+    Event,
+    RestoreHold,
+    StagedResult,
+    Task,
+)
 from coordinator.selectors.console_counts import capped_counts
 
 #: Neighbours shown by name; a fan-out of thousands is a link to the run's list.
@@ -103,6 +111,15 @@ class LastChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """The open hold of a restore: since when, and who dealt with which restore."""
+
+    held_at: datetime
+    restored_by: str
+    restore_reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Payload:
     """Stored JSON text, cut to what a page shows. `size_bytes` is the whole."""
 
@@ -140,6 +157,13 @@ def read_last_change(task_id: UUID) -> LastChange | None:
     rows = Event.objects.filter(task_id=task_id).exclude(kind__in=["REFUSED", "STAGED", "ALARM"])
     row = rows.order_by("-id").values_list("kind", "actor", "at", "data").first()
     return LastChange(*row) if row else None
+
+
+def read_restore_hold(task_id: UUID) -> Held | None:
+    """The newest open one; a person's word releases them all."""
+    rows = RestoreHold.objects.filter(task_id=task_id, released_at=None).order_by("-id")
+    row = rows.values_list("held_at", "restore__begun_by", "restore__reason").first()
+    return Held(*row) if row else None
 
 
 def read_event_kinds(task_id: UUID) -> tuple[str, ...]:
