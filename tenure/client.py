@@ -24,6 +24,7 @@ from tenure.records import (
     Candidate,
     Explanation,
     Fact,
+    HoldReleased,
     Json,
     Queue,
     Reopened,
@@ -211,6 +212,17 @@ class Client(EffectSteering, IncidentSteering, RolloutSteering):
         body = {"expected_state_version": expected_state_version, "reason": reason}
         answer = self._post(f"tasks/{_part(task_id)}/reopen", body, repeat=Repeat.NEVER)
         return decode(Reopened, answer.body)
+
+    def release_hold(
+        self, task_id: str, *, reason: str, expected_state_version: int
+    ) -> HoldReleased:
+        """Say that no effect of a task that a restore holds has happened unseen, and let it go on (contract 12).
+
+        A repeat is `replayed`. Refused with RECONCILE_FIRST while one of its effects is UNKNOWN.
+        """
+        body = {"expected_state_version": expected_state_version, "reason": reason}
+        answer = self._post(f"tasks/{_part(task_id)}/restore-hold/release", body)
+        return decode(HoldReleased, answer.body)
 
     # -- how ----------------------------------------------------------------------------------------------------
 

@@ -246,6 +246,16 @@ class Reopened:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HoldReleased:
+    """A task that a restore held goes on from `state`; one that has ended stays so, and may be reopened."""
+
+    task_id: str
+    state: str
+    state_version: int
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fact:
     """One key of shared memory at its newest version."""
 

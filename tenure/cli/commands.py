@@ -210,6 +210,16 @@ def _reopen(client: Client, args: argparse.Namespace) -> bool:
     return True
 
 
+def _release_hold(client: Client, args: argparse.Namespace) -> bool:
+    version = args.expected_state_version or client.task(args.task).state_version
+    task = client.release_hold(args.task, reason=args.reason, expected_state_version=version)
+    if args.json:
+        print_json(task)
+    else:
+        say(task.state)
+    return True
+
+
 def positive(text: str) -> int:
     """An argument that counts something."""
     number = int(text)
@@ -276,5 +286,12 @@ COMMANDS = (
         example=f'tenure reopen {_ID} --reason "the API is back"',
         arguments=_reopen_arguments,
         run=_reopen,
+    ),
+    Command(
+        name="release-hold",
+        does="let a task go that a restore holds: nothing of it happened unseen, by the outside's own log",
+        example=f'tenure release-hold {_ID} --reason "their log shows no payment for it"',
+        arguments=_reopen_arguments,
+        run=_release_hold,
     ),
 )

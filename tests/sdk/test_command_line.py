@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from coordinator.states import Guarantee
 from tenure.cli import main
+from tests import restoring
+from tests.effects import ledger
 from tests.sdk.conftest import Site
 from tests.sdk.scripted import Reply, ScriptedServer, Seen, in_turn, problem, scripted
 from tests.sdk.threads import ended, started
@@ -276,3 +279,28 @@ def test_a_person_steers_from_the_command_line(
     assert main(["cancel", revised["run_id"], "--reason", "enough"]) == 0
     assert main(["watch", revised["run_id"]]) == 1
     assert "CANCELLED" in capsys.readouterr().out
+
+
+def test_a_task_that_a_restore_holds_is_released_from_the_command_line(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [held] = site.submit(1, slots={ledger.SLOT: ledger.register(Guarantee.CONDITIONAL_WRITE)})
+    [free] = site.submit(1)
+    restoring.restored(even_without_doubt=True)
+    monkeypatch.setenv("TENURE_URL", site.url)
+    monkeypatch.setenv("TENURE_TOKEN", site.token)
+    assert main(["release-hold", held, "--reason", "a worker may not"]) == 1
+    assert "FORBIDDEN" in capsys.readouterr().err
+    monkeypatch.setenv("TENURE_TOKEN", site.operator_token())
+    assert main(["explain", held]) == 0
+    assert "RESTORE_HOLD" in capsys.readouterr().out
+    why = ["--reason", "their log shows nothing of it"]
+    assert main(["release-hold", held, *why, "--expected-state-version", "99"]) == 1
+    assert "STATE_VERSION_MISMATCH" in capsys.readouterr().err
+    assert main(["release-hold", held, *why]) == 0
+    assert capsys.readouterr().out == "READY\n"
+    assert main(["release-hold", held, *why, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["state"], again["replayed"]) == ("READY", True)
+    assert main(["release-hold", free, *why]) == 1
+    assert "ALREADY_SETTLED" in capsys.readouterr().err
