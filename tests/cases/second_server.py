@@ -53,8 +53,9 @@ class Site:
     tokens: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def new(cls, state: Path) -> "Site":
-        site = cls(Up(state).until_running())
+    def new(cls, state: Path, **environment: str) -> "Site":
+        """`environment`: what `up` is started with besides, such as another server's DATABASE_URL."""
+        site = cls(Up(state, **environment).until_running())
         where = {"TENURE_STATE": str(state)}
         person = manage("create_operator", "olga", "--role", "admin", "--token", "--json", **where)
         site.tokens["olga"] = told(person)["token"]
@@ -65,7 +66,8 @@ class Site:
             site.send(
                 "/downstreams", {**there, "call_timeout_seconds": DEADLINE_SECONDS}, by="olga"
             )
-        bound = ("--pool", POOL, "--queue", QUEUE, "--scope", "work", "--scope", "submit")
+        scopes = ("--scope", "work", "--scope", "submit", "--scope", "gate")
+        bound = ("--pool", POOL, "--queue", QUEUE, *scopes)
         made = manage("create_credential", "w", *bound, "--json", **where)
         site.tokens["worker"] = told(made)["token"]
         return site

@@ -1,0 +1,1 @@
+"""A primary that dies under load, and the standby that takes its place (contract 12)."""

@@ -1,0 +1,132 @@
+"""A story's installation on a pair of servers, what a person does after the fall, and what its tables say."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from tests.cases.second_server import QUEUE, Site, arrivals, json_of
+from tests.downstreams.service import Service
+from tests.failover.pair import Pair
+from tests.history import broken_rules
+from tests.site.waiting import until
+
+SAID = ("--confirm", "tenure", "--reason", "the primary's machine is gone", "--json")
+#: What no refused call may move.
+STANDING = ("task", "attempt", "canonicalcommit", "stagedresult", "effectslot", "dispatch", "queue")
+
+
+@contextmanager
+def installed(folder: Path, pair: Pair) -> Iterator[Site]:
+    """`up` against the pair's address; its commands find it in the state folder."""
+    state = folder / "var"
+    state.mkdir()
+    (state / "database_url").write_text(pair.url + "\n")
+    site = Site.new(state, DATABASE_URL=pair.url)
+    try:
+        yield site
+    finally:
+        site.up.stop()
+
+
+def submit(site: Site, **kinds: int) -> dict[str, str]:
+    """One run of so many tasks of each kind, those that pay with their effect declared; their ids by node."""
+    nodes = [
+        {"node_id": f"{kind}-{n}", "kind": kind, "input": {"n": n}}
+        | ({"slots": {"out": "pay"}} if kind == "pay" else {})
+        for kind, count in kinds.items()
+        for n in range(count)
+    ]
+    run = site.send("/runs", {"queue": QUEUE, "name": "load", "nodes": nodes})
+    rows = site.rows(
+        "SELECT t.node_id, t.task_id::text FROM coordinator_task t JOIN coordinator_run r ON r.id = t.run_id"
+        " WHERE r.run_id = %s",
+        run["run_id"],
+    )
+    return dict(rows)
+
+
+def is_ready(site: Site) -> bool:
+    return httpx.get(f"{site.up.url}/readyz", timeout=30).status_code == 200
+
+
+def fall(site: Site, pair: Pair) -> None:
+    """The primary dies, the standby follows, and clients reach it: nothing is granted before a person has looked."""
+    pair.kill_primary()
+    assert not is_ready(site)
+    pair.promote()
+    until(lambda: _is_held(site), "the web server to see who answers now")
+    assert not is_ready(site)
+
+
+def _is_held(site: Site) -> bool:
+    reply = site.ask(f"/queues/{QUEUE}/intake", {"intake": "OPEN", "reason": "to go on"}, by="olga")
+    assert not reply.is_success, "nobody opens the intake of a promoted standby unasked"
+    return reply.status_code == 503 and "after_restore" in reply.text
+
+
+def take_over(site: Site) -> Any:
+    """`manage.py after_restore`, and the intake is opened again; what the command did."""
+    done = site.after_restore(*SAID)
+    assert done.returncode == 0, done.stderr
+    until(lambda: is_ready(site), "the server to be ready")
+    return json_of(done)
+
+
+def open_intake(site: Site) -> None:
+    site.send(f"/queues/{QUEUE}/intake", {"intake": "OPEN", "reason": "dealt with"}, by="olga")
+
+
+def held_tasks(site: Site) -> list[str]:
+    rows = site.rows(
+        "SELECT task_id::text FROM coordinator_restorehold WHERE released_at IS NULL ORDER BY 1"
+    )
+    return [task_id for (task_id,) in rows]
+
+
+def settle_and_release(site: Site, outside: Service, task_id: str) -> None:
+    """What a person does with a task that is held: each effect by the outside's own log, then the hold."""
+    for effect in site.send(f"/tasks/{task_id}/effects", by="olga")["results"]:
+        if effect["state"] == "UNKNOWN":
+            happened = arrivals(outside, effect) > 0
+            found = {
+                "finding": "HAPPENED" if happened else "NOT_HAPPENED",
+                "dispatches": len(effect["dispatches"]),
+                "evidence": {"method": "query"},
+                **({"receipt": "r"} if happened else {}),
+            }
+            site.send(f"/effects/{effect['effect_id']}/reconcile", found, by="olga")
+    version = site.task(task_id)["state_version"]
+    body = {"expected_state_version": version, "reason": "the outside's own log was read"}
+    released = site.send(f"/tasks/{task_id}/restore-hold/release", body, by="olga")
+    assert released["outcome"] == "RELEASED"
+
+
+def commits(site: Site) -> dict[str, str]:
+    """By task its canonical commit."""
+    return dict(
+        site.rows("SELECT task_id::text, result_commit_id::text FROM coordinator_canonicalcommit")
+    )
+
+
+def unfinished(site: Site) -> int:
+    ((count,),) = site.rows(
+        "SELECT count(*) FROM coordinator_task WHERE state NOT IN ('COMMITTED', 'CANCELLED')"
+    )
+    return int(count)
+
+
+def standing(site: Site) -> dict[str, Any]:
+    """Every row that a refusal must leave alone."""
+    return {
+        table: site.rows(f"SELECT to_jsonb(t)::text FROM coordinator_{table} t ORDER BY 1")
+        for table in STANDING
+    }
+
+
+def broken_history(pair: Pair) -> dict[str, Any]:
+    with psycopg.connect(pair.url) as connection, connection.cursor() as cursor:
+        return broken_rules(cursor)
