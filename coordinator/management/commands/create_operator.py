@@ -6,6 +6,7 @@ import secrets
 import sys
 from typing import Any
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -35,18 +36,19 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name, role = options["name"], options["role"]
         password, made_up = self._password(options)
-        user = User(username=name)
         try:
             User.username_validator(name)
-            validate_password(password, user)
+            validate_password(password, User(username=name))
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
+        # Before the transaction: on a busy machine the hash takes longer than one may stand idle.
+        user = User(username=name, password=make_password(password), is_staff=role == "admin")
         with transaction.atomic():
             if User.objects.filter(username=name).exists():
                 raise CommandError(
                     f"There is a {name} already. Give another name, or change the role in the admin."
                 )
-            user = User.objects.create_user(name, password=password, is_staff=role == "admin")
+            user.save()
             user.groups.add(Group.objects.get(name=role))
             token = (
                 create_operator_token(user=user, name="create_operator")[1]
