@@ -53,9 +53,9 @@ class Site:
     tokens: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def new(cls, state: Path, **environment: str) -> "Site":
-        """`environment`: what `up` is started with besides, such as another server's DATABASE_URL."""
-        site = cls(Up(state, **environment).until_running())
+    def new(cls, state: Path, *, database_url: str = "") -> "Site":
+        """On its own server, or on the one of `database_url`."""
+        site = cls(Up(state, DATABASE_URL=database_url).until_running())
         where = {"TENURE_STATE": str(state)}
         person = manage("create_operator", "olga", "--role", "admin", "--token", "--json", **where)
         site.tokens["olga"] = told(person)["token"]

@@ -25,7 +25,7 @@ def installed(folder: Path, pair: Pair) -> Iterator[Site]:
     state = folder / "var"
     state.mkdir()
     (state / "database_url").write_text(pair.url + "\n")
-    site = Site.new(state, DATABASE_URL=pair.url)
+    site = Site.new(state, database_url=pair.url)
     try:
         yield site
     finally:
