@@ -94,7 +94,7 @@ class TestPages:
         RollUp.objects.update(rolled_until=NOON - timedelta(days=400))
         for address in ("/numbers", "/"):
             page = signed_in.get(address).content.decode()
-            assert "is-stale" in page, address
+            assert "stale-figure" in page, address
             assert "stale</span>" in page, address
         RollUp.objects.all().delete()
         page = signed_in.get("/numbers").content.decode()
