@@ -46,7 +46,11 @@ def page(
     def decorate(view: View) -> View:
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            response = _refusal(request, needs, methods) or view(request, *args, **kwargs)
+            response = (
+                _refusal(request, needs, methods)
+                or _unnameable(request, kwargs)
+                or view(request, *args, **kwargs)
+            )
             response.headers.setdefault("Cache-Control", "no-store")
             return response
 
@@ -123,6 +127,17 @@ def _refusal(request: HttpRequest, needs: str, methods: tuple[str, ...]) -> Http
         return None
     name = request.resolver_match.url_name if request.resolver_match else ""
     return forbid(request, allowed, name or needs)
+
+
+def _unnameable(request: HttpRequest, path: Mapping[str, Any]) -> HttpResponse | None:
+    """404 for an address with a NUL character: no text of the database has one, so that it names nothing."""
+    asked = [
+        *map(str, path.values()),
+        *(text for texts in request.GET.lists() for text in texts[1]),
+    ]
+    if not any("\x00" in text for text in asked):
+        return None
+    return refuse(request, 404, {"what": request.path})
 
 
 def _poll_url(request: HttpRequest, poll: Mapping[str, str] | None) -> str:

@@ -1,5 +1,7 @@
 """Signing in and out, and what a person sets for this browser."""
 
+from typing import Final
+
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -14,6 +16,10 @@ from console.forms import ZONES, Profile
 from console.pages import page, show
 from console.preferences import THEMES, Preferences, read_preferences, write_preferences
 
+#: Longer ones are nobody's. Neither the table of people nor the one of failed attempts could hold them.
+MAX_NAME_CHARS: Final = 150
+MAX_PASSWORD_CHARS: Final = 1_000
+
 
 @never_cache
 @sensitive_post_parameters("password")
@@ -25,13 +31,22 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return show(request, "console/sign_in.html", {"next": target})
     name, password = request.POST.get("username", ""), request.POST.get("password", "")
-    user = authenticate(request, username=name, password=password) if name and password else None
+    may_be = _may_be_somebodys(name, MAX_NAME_CHARS) and _may_be_somebodys(
+        password, MAX_PASSWORD_CHARS
+    )
+    user = authenticate(request, username=name, password=password) if may_be else None
     if user is not None:
         login(request, user)
         return redirect(target)
     locked = bool(getattr(request, "axes_locked_out", False))
-    context = {"next": target, "username": name, "fault": _fault(locked=locked), "locked": locked}
+    shown = name[:MAX_NAME_CHARS]
+    context = {"next": target, "username": shown, "fault": _fault(locked=locked), "locked": locked}
     return show(request, "console/sign_in.html", context, status=429 if locked else 401)
+
+
+def _may_be_somebodys(text: str, most: int) -> bool:
+    """Whether anybody could be asked for by it: the database takes no NUL, and no endless text."""
+    return 0 < len(text) <= most and "\x00" not in text
 
 
 def locked_out(
