@@ -99,7 +99,7 @@ def test_what_the_downstream_says_is_evidence_and_settles_nothing(desk: Desk) ->
 def test_not_there_under_a_living_key_is_resendable_and_the_cost_is_told(desk: Desk) -> None:
     anna = client_of("anna")
     blocked = anna.get(f"/effects/{desk.mail}").content.decode()
-    assert "A look-up about the newest dispatch is missing." in blocked
+    assert "A look-up about the newest dispatch is missing. It can be had now." in blocked
     assert "settle/absent" not in blocked
     anna.post(f"/effects/{desk.mail}/ask")
     page = anna.get(f"/effects/{desk.mail}").content.decode()
