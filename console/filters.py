@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from console.queries import read_query
 from coordinator.selectors.console_tasks import TaskFilter
 from coordinator.states import RunState, TaskState
 
@@ -39,19 +40,24 @@ def query_string(values: Mapping[str, str]) -> str:
 
 
 def wanted_tasks(query: Mapping[str, Any]) -> Wanted:
+    """The fields of the form, and what the query in `q` says beside them; the form's own word wins."""
     typed = {name: str(query[name]).strip()[:MAX_TEXT] for name in _NAMES if query.get(name)}
     typed = {name: value.replace("\x00", "") for name, value in typed.items() if value}
-    faults: dict[str, str] = {}
-    ids = id_range(typed.get("q", ""))
+    said = read_query(typed.get("q", ""))
+    meant, faults = {**said.fields, **typed}, dict(said.faults)
+    ids = id_range(said.text)
     wanted = TaskFilter(
-        state=_state(typed, faults),
-        queue=typed.get("queue", ""),
-        kind=typed.get("kind", ""),
-        owner=typed.get("owner", ""),
-        node=typed.get("node", ""),
-        run_id=_run(typed, faults),
+        state=_state(meant, faults),
+        queue=meant.get("queue", ""),
+        kind=meant.get("kind", ""),
+        owner=meant.get("owner", ""),
+        node=meant.get("node", ""),
+        run_id=_run(meant, faults),
         ids=ids,
-        text="" if ids else typed.get("q", ""),
+        text="" if ids else said.text,
+        attempts_over=said.attempts_over,
+        older_than=said.older_than,
+        younger_than=said.younger_than,
     )
     return Wanted(typed, wanted, faults)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from coordinator.canary import DRILL
+from coordinator.clock import read_clock
 from coordinator.models import Task
 from coordinator.selectors.console_counts import capped_counts, in_time
 from coordinator.states import TaskState
@@ -28,6 +29,9 @@ class TaskFilter:
     run_id: UUID | None = None
     ids: tuple[UUID, UUID] | None = None
     text: str = ""
+    attempts_over: int | None = None
+    older_than: timedelta | None = None
+    younger_than: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,19 @@ def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[T
         rows = rows.filter(task_id__range=wanted.ids)
     if wanted.text:
         rows = rows.filter(node_id__icontains=wanted.text)
+    if wanted.attempts_over is not None:
+        rows = rows.filter(attempts__gt=wanted.attempts_over)
+    if wanted.older_than is not None:
+        rows = rows.filter(task_id__lt=_first_id_since(wanted.older_than))
+    if wanted.younger_than is not None:
+        rows = rows.filter(task_id__gte=_first_id_since(wanted.younger_than))
     return rows
+
+
+def _first_id_since(age: timedelta) -> UUID:
+    """A task's id begins with the time of its submission, so that the key itself tells its age."""
+    milliseconds = int((read_clock() - age).timestamp() * 1000)
+    return UUID(int=max(0, milliseconds) << 80)
 
 
 def list_tasks(
