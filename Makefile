@@ -2,13 +2,14 @@
 # make test   the tests, on a real PostgreSQL and a real browser
 # make check  format, lint, import arrows, strict types, templates, missing migrations
 # make schema docs/openapi.json, for readers and generators of clients
+# make chaos  ten minutes of everything that can break, then the checks at work on seeded bugs
 # make bench  Tenure beside its peers and the raw SQL ceiling, on this machine
 # make clean  remove what the above made, except your data in var/
 #
 # Each works alone on a machine with Python 3.11 or newer and make. Nothing else needs to be installed.
 
 .DEFAULT_GOAL := run
-.PHONY: run test check schema bench clean browser spin
+.PHONY: run test check schema chaos bench clean browser spin
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -47,6 +48,11 @@ check: $(VENV)/.dev
 
 schema: $(VENV)/.server
 	$(PY) manage.py export_schema docs/openapi.json
+
+# ARGS="--seconds 3600 --seed 7", or ARGS="--bug NAME" for one seeded bug alone (docs/chaos.md).
+chaos: $(VENV)/.dev
+	$(PY) -m tests.chaos $(ARGS)
+	$(if $(ARGS),,$(PY) -m tests.chaos --bugs --seconds 45)
 
 # The peers' clients stay out of our own environment. Redis, RabbitMQ and etcd are measured where they are installed.
 PEERS := .venv-peers

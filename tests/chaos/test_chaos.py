@@ -1,0 +1,31 @@
+"""The short run, and two of the seeded bugs: the long run and the other bugs are `make chaos` (docs/chaos.md)."""
+
+import pytest
+
+from tests.chaos import figures
+from tests.chaos.bugs import BUGS
+from tests.chaos.story import tell
+
+pytestmark = [pytest.mark.xdist_group("chaos"), pytest.mark.slow]
+
+STORM_SECONDS = 30.0
+BUG_SECONDS = 15.0
+SEED = 2026
+#: The long run's 50 and 20, in proportion to its ten minutes.
+OUTCOMES, RACES = 2, 1
+
+
+def test_nothing_is_lost_or_doubled_whatever_breaks() -> None:
+    told = tell(seconds=STORM_SECONDS, seed=SEED)
+    assert not told.complaints, "\n".join(told.complaints)
+    few = figures.too_few(told.counts, outcomes=OUTCOMES, races=RACES)
+    assert not few, f"the storm was too weak to show anything: {few}"
+
+
+@pytest.mark.parametrize(
+    "name", ["the generation is not compared", "a dispatch is redeemed again and again"]
+)
+def test_a_seeded_bug_is_noticed(name: str) -> None:
+    assert name in BUGS
+    told = tell(seconds=BUG_SECONDS, seed=SEED, bug=name)
+    assert any(told.wrong[check] for check in ("events", "clients", "outside")), told.counts
