@@ -184,8 +184,14 @@ class Clients:
 
     def _serial_keys(self) -> list[str]:
         """From a grant's answer to its commit's call a task was surely held: no two of one key at once."""
-        commits = {
-            (task_id, each.generation): each.began
+        commits: dict[tuple[str, int], float] = {}
+        for task_id, operations in self.operations.items():
+            for each in operations:
+                if each.verb in (Verb.COMMIT, Verb.MAYBE_COMMIT):  # the first may have landed
+                    place = (task_id, each.generation)
+                    commits[place] = min(each.began, commits.get(place, INFINITE))
+        done = {
+            (task_id, each.generation)
             for task_id, operations in self.operations.items()
             for each in operations
             if each.verb is Verb.COMMIT
@@ -193,7 +199,7 @@ class Clients:
         held: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for place, (_, answered) in self.grants.items():
             key = self.serial_keys.get(place[0])
-            if key and place in commits:
+            if key and place in done:
                 held[key].append((answered, commits[place]))
         return [
             f"two tasks with {key} were held at once"

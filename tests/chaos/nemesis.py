@@ -13,7 +13,7 @@ import psycopg
 from tests.chaos.parts import Part
 from tests.chaos.rig import Rig
 
-MOST_FROZEN = 2
+MOST_FROZEN = 3
 #: What happens how often, of a hundred.
 DEEDS = {
     "freeze a worker": 46,
@@ -23,7 +23,7 @@ DEEDS = {
     "kill a service": 8,
     "kill the jobs": 4,
     "end database sessions": 10,
-    "bump the epoch": 6,
+    "bump the epoch": 8,
 }
 
 
@@ -85,7 +85,7 @@ class Nemesis:
     def _do(self, deed: str, now: float) -> None:
         match deed:
             case "freeze a worker":
-                self._freeze(self._rig.workers, now, 5.5, 9.0)
+                self._freeze(self._rig.workers, now, 6.5, 12.0)
             case "freeze a web server":
                 self._freeze(self._rig.webs, now, 0.5, 2.5)
             case "kill a worker":

@@ -130,9 +130,11 @@ def _read(read: Operation, at: Register, unheard_claims: list[float]) -> list[Re
     ended = read.result if read.result not in ("CLAIMED", "OPEN") else ""
     if read.generation != at.generation:
         unheard = sum(1 for began in unheard_claims if began <= read.ended)
-        if at.end or not at.generation < read.generation <= at.generation + unheard:
+        if not at.generation < read.generation <= at.generation + unheard:
             return []
-        at = Register(read.generation, True)
+        if at.end not in ("", CANCELLED):  # a commit says of which generation it is
+            return []
+        at = at._replace(generation=read.generation, holds=not at.end)
     if ended == CANCELLED:
         return [at] if at.end == CANCELLED else []
     if ended:

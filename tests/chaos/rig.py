@@ -38,10 +38,10 @@ ON_THE_WAY_IN = Weather(
     lose_request=0.02, lose_answer=0.03, delay=0.05, reset=0.02, late=0.03, replays_a_second=1.5
 )
 ON_THE_WAY_OUT = Weather(
-    lose_request=0.05, lose_answer=0.08, delay=0.05, reset=0.03, late=0.08, replays_a_second=0.5
+    lose_request=0.05, lose_answer=0.12, delay=0.05, reset=0.03, late=0.10, replays_a_second=0.5
 )
 #: What acts again on every arrival is promised nothing about a network that doubles calls (contract 8).
-ON_THE_WAY_TO_LATE = Weather(lose_request=0.05, lose_answer=0.08, delay=0.05, reset=0.03, late=0.12)
+ON_THE_WAY_TO_LATE = Weather(lose_request=0.05, lose_answer=0.12, delay=0.05, reset=0.03, late=0.14)
 
 
 @dataclass

@@ -106,3 +106,9 @@ def test_an_unheard_claim_explains_a_generation_that_nobody_saw() -> None:
     story = [GRANT, op(Verb.GRANT, 4, 5, 3)]
     assert explain(story, unheard_claims=[2.0])
     assert not explain(story, unheard_claims=[6.0])
+
+
+def test_a_cancel_may_have_ended_a_grant_that_nobody_saw() -> None:
+    story = [op(Verb.CANCEL, 2, 3), op(Verb.READ, 4, 5, 1, CANCELLED)]
+    assert explain(story, unheard_claims=[1.0])
+    assert not explain(story, unheard_claims=[])
