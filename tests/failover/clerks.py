@@ -39,7 +39,8 @@ class Clerks:
     """`count` threads that claim, perform and commit until they are stopped."""
 
     def __init__(self, site: Site, outside: Service, *, count: int = 3) -> None:
-        self.site, self.outside = site, outside
+        self.site = Site(site.up, site.tokens)  # an impatient one
+        self.outside = outside
         self.acknowledged = Acknowledged()
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
