@@ -124,6 +124,7 @@ TABLES: Final[dict[Any, Table]] = {
         secrets="token_sha256",
     ),
     m.Pool: Table("name min_contract created_at"),
+    m.PruneCursor: Table("kind after_time after_id"),
     m.RefusedWrites: Table("id seen"),
     m.Restore: Table("id begun_at begun_by reason epochs finished_at"),
     m.RestoreHold: Table(

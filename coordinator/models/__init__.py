@@ -18,6 +18,7 @@ from .incident import (
     IncidentStep,
 )
 from .installation import Installation, Restore, RestoreHold
+from .prune import PruneCursor
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
@@ -61,6 +62,7 @@ __all__ = [
     "MemoryKey",
     "OperatorToken",
     "Pool",
+    "PruneCursor",
     "Queue",
     "RefusedWrites",
     "Restore",

@@ -12,47 +12,67 @@ from coordinator.clock import read_clock
 from coordinator.models import Blob
 from coordinator.rounds import Statement, name_point, run_round
 
+from .prune_cursors import START, Batch, Place, move_to, read_place
 from .transactions import in_transaction
 
-BATCH: Final = 200
+#: One look goes over so many blobs, whether they may be taken or not.
+LOOKED_AT: Final = 500
+KIND: Final = "blobs"
 #: So many folders of the storage are looked through in one go, the oldest attempts first.
 MAX_FOLDERS: Final = 2_000
 #: An upload is on its way for no longer than this; younger bytes without a row are left alone.
 UPLOAD_HOURS: Final = 24
 
+_IS_OLD: Final = "created_at < clock_timestamp() - make_interval(days => %s)"
+#: Their ids rise with their age: behind the first that is young there is nothing to look for.
+_PAGE: Final = """
+SELECT id, attempt_id, created_at FROM coordinator_blob WHERE id > %s::bigint ORDER BY id LIMIT %s
+"""
 #: Its attempt is over, its task too, and no canonical commit names it.
-_DUE: Final = """
-SELECT b.id FROM coordinator_blob b
+_DUE: Final = f"""
+SELECT b.id FROM page b
 JOIN coordinator_attempt a ON a.attempt_id = b.attempt_id JOIN coordinator_task t ON t.task_id = a.task_id
-WHERE b.created_at < clock_timestamp() - make_interval(days => %s) AND a.ended_at IS NOT NULL
+WHERE b.{_IS_OLD} AND a.ended_at IS NOT NULL
   AND t.state IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED')
   AND NOT EXISTS (SELECT FROM coordinator_canonicalcommit c WHERE c.task_id = t.task_id AND c.blob_id = b.id)
-ORDER BY b.id LIMIT %s
-"""
-_DELETE: Final = f"DELETE FROM coordinator_blob WHERE id IN ({_DUE}) RETURNING path"  # noqa: S608 (constants of ours)
-_COUNT: Final = f"SELECT count(*) FROM ({_DUE}) due"  # noqa: S608
+"""  # noqa: S608 (constants of ours)
+_TAKE: Final = f"""
+WITH page AS MATERIALIZED ({_PAGE}),
+  gone AS (DELETE FROM coordinator_blob WHERE id IN ({_DUE}) RETURNING path)
+SELECT (SELECT max(id) FROM page), (SELECT {_IS_OLD} FROM page ORDER BY id DESC LIMIT 1),
+  (SELECT coalesce(array_agg(path), '{{}}') FROM gone)
+"""  # noqa: S608
+_COUNT: Final = f"""
+WITH page AS MATERIALIZED ({_PAGE}) SELECT (SELECT count(*) FROM ({_DUE}) due), (SELECT count(*) FROM page)
+"""  # noqa: S608
 
 
-def prune_blobs() -> int:
-    """Take away up to BATCH blobs that are due; how many."""
-    paths = _delete() if settings.KEEP_BLOBS_DAYS else []
+def prune_blobs() -> Batch:
+    """Take away those of the next LOOKED_AT blobs that are due."""
+    if not settings.KEEP_BLOBS_DAYS:
+        return Batch(0, more=False)
+    paths, more = _take()
     for path in paths:
         storages["blobs"].delete(path)
-    return len(paths)
+    return Batch(len(paths), more)
 
 
 @in_transaction
-def _delete() -> list[str]:
-    _, rows = run_round(name_point("prune"), Statement(_DELETE, (settings.KEEP_BLOBS_DAYS, BATCH)))
-    return [path for (path,) in rows]
+def _take() -> tuple[list[str], bool]:
+    place, days = read_place(KIND), settings.KEEP_BLOBS_DAYS
+    asked = (place.after_id, LOOKED_AT, days, days)
+    _, ((last, more, paths),) = run_round(name_point("prune"), Statement(_TAKE, asked))
+    run_round(move_to(KIND, Place(after_id=last) if more else START))
+    return paths, bool(more)
 
 
-def count_blobs(most: int) -> int:
-    """How many are due, counted up to `most`; in the caller's transaction."""
+def count_blobs(most: int) -> Batch:
+    """How many of the first `most` are due; in the caller's transaction."""
     if not settings.KEEP_BLOBS_DAYS:
-        return 0
-    (((count,),),) = run_round(Statement(_COUNT, (settings.KEEP_BLOBS_DAYS, most)))
-    return int(count)
+        return Batch(0, more=False)
+    asked = (START.after_id, most, settings.KEEP_BLOBS_DAYS)
+    ((due, seen),) = run_round(Statement(_COUNT, asked))[0]
+    return Batch(due, more=seen >= most)
 
 
 def prune_strays() -> int:

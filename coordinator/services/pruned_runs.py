@@ -8,38 +8,58 @@ from django.core.files.storage import storages
 from coordinator.gates import GateClass
 from coordinator.rounds import Statement, name_point, run_round
 
+from .prune_cursors import START, Batch, Place, move_to, read_place
 from .transactions import in_transaction
 
 #: Runs of one transaction have so many nodes together, or it is one run.
 BATCH_NODES: Final = 500
 BATCH_RUNS: Final = 100
+#: One look goes over so many runs, or so many nodes, whether they may be taken or not.
+LOOKED_AT: Final = 500
+LOOKED_AT_NODES: Final = 5_000
+KIND: Final = "runs"
 
-#: Over, and nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells;
-#: and counted, where the roll-up stands still.
-_DUE: Final = """
-SELECT r.id, r.node_count FROM coordinator_run r
-WHERE r.state <> 'ACTIVE' AND r.finished_at < clock_timestamp() - make_interval(days => %s)
-  AND NOT EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id
-                  AND t.state NOT IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED'))
-  AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_effectslot e ON e.task_id = t.task_id
-                  WHERE t.run_id = r.id AND (e.state IN ('ACCEPTED', 'UNKNOWN', 'RESENDABLE')
-                    OR EXISTS (SELECT FROM coordinator_approval a WHERE a.effect_id = e.effect_id
-                               AND a.state IN ('PENDING', 'APPROVED'))
-                    OR EXISTS (SELECT FROM coordinator_incidenteffect i WHERE i.effect_id = e.effect_id)))
-  AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_canonicalcommit c ON c.task_id = t.task_id
-                  JOIN coordinator_memoryfact f ON f.result_commit_id = c.result_commit_id WHERE t.run_id = r.id)
-  AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_attempt a ON a.task_id = t.task_id
-                  WHERE t.run_id = r.id AND (
-                    EXISTS (SELECT FROM coordinator_incidenthold h WHERE h.attempt_id = a.attempt_id)
-                    OR EXISTS (SELECT FROM coordinator_stagedresult s JOIN coordinator_candidatedecision d
-                               ON d.staged_id = s.id WHERE s.attempt_id = a.attempt_id)))
-  AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_restorehold h ON h.task_id = t.task_id
-                  WHERE t.run_id = r.id AND h.released_at IS NULL)
-  AND NOT EXISTS (SELECT FROM coordinator_rollup u WHERE u.rolled_until <= r.finished_at)
+#: In a sub-select, so that an index can be entered by it.
+_LIMIT: Final = "(SELECT clock_timestamp() - make_interval(days => %s))"
+#: Nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells; and
+#: counted, where the roll-up stands still.
+_LETS_GO: Final = """
+NOT EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id
+            AND t.state NOT IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED'))
+AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_effectslot e ON e.task_id = t.task_id
+                WHERE t.run_id = r.id AND (e.state IN ('ACCEPTED', 'UNKNOWN', 'RESENDABLE')
+                  OR EXISTS (SELECT FROM coordinator_approval a WHERE a.effect_id = e.effect_id
+                             AND a.state IN ('PENDING', 'APPROVED'))
+                  OR EXISTS (SELECT FROM coordinator_incidenteffect i WHERE i.effect_id = e.effect_id)))
+AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_canonicalcommit c ON c.task_id = t.task_id
+                JOIN coordinator_memoryfact f ON f.result_commit_id = c.result_commit_id WHERE t.run_id = r.id)
+AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_attempt a ON a.task_id = t.task_id
+                WHERE t.run_id = r.id AND (
+                  EXISTS (SELECT FROM coordinator_incidenthold h WHERE h.attempt_id = a.attempt_id)
+                  OR EXISTS (SELECT FROM coordinator_stagedresult s JOIN coordinator_candidatedecision d
+                             ON d.staged_id = s.id WHERE s.attempt_id = a.attempt_id)))
+AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_restorehold h ON h.task_id = t.task_id
+                WHERE t.run_id = r.id AND h.released_at IS NULL)
+AND NOT EXISTS (SELECT FROM coordinator_rollup u WHERE u.rolled_until <= r.finished_at)
 """
-_CANDIDATES: Final = f"{_DUE} ORDER BY r.finished_at LIMIT %s"
-_COUNT: Final = f"SELECT count(*) FROM ({_DUE} LIMIT %s) due"  # noqa: S608 (constants of ours)
-_STILL_DUE: Final = f"{_DUE} AND r.id = ANY(%s::int[]) ORDER BY r.id"
+#: The next runs that are over for long enough, by their end; a page of them, whole or up to so many nodes.
+_PAGE: Final = f"""
+SELECT id, node_count, finished_at FROM (
+  SELECT id, node_count, finished_at, sum(node_count) OVER (ORDER BY finished_at, id) - node_count AS nodes_before
+  FROM (SELECT id, node_count, finished_at FROM coordinator_run
+        WHERE finished_at IS NOT NULL AND finished_at < {_LIMIT}
+          AND (finished_at, id) > (coalesce(%s::timestamptz, '-infinity'), %s::bigint)
+        ORDER BY finished_at, id LIMIT %s) over_for_long) counted
+WHERE nodes_before < %s
+"""  # noqa: S608 (constants of ours)
+_LOOK: Final = f"""
+SELECT r.id, r.node_count, r.finished_at, {_LETS_GO} FROM ({_PAGE}) r ORDER BY r.finished_at, r.id
+"""  # noqa: S608
+_COUNT: Final = f"SELECT count(*) FILTER (WHERE {_LETS_GO}), count(*) FROM ({_PAGE}) r"  # noqa: S608
+_STILL_DUE: Final = f"""
+SELECT r.id FROM coordinator_run r
+WHERE r.id = ANY(%s::int[]) AND r.state <> 'ACTIVE' AND r.finished_at < {_LIMIT} AND {_LETS_GO} ORDER BY r.id
+"""  # noqa: S608
 _GATES: Final = (
     f"SELECT pg_advisory_xact_lock({int(GateClass.RUN)}, id)"  # noqa: S608
     " FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) r"
@@ -89,38 +109,42 @@ _LAST: Final = (
 )
 
 
-def prune_runs() -> int:
-    """Take away the next batch of runs that are due, with everything of theirs; how many."""
+def prune_runs() -> Batch:
+    """Take away the next batch of runs that are due, with everything of theirs."""
     if not settings.KEEP_RUNS_DAYS:
-        return 0
-    chosen = _choose()
-    if not chosen:
-        return 0
-    count, paths = _delete(chosen)
+        return Batch(0, more=False)
+    chosen, more = _choose()
+    count, paths = _delete(chosen) if chosen else (0, [])
     for path in paths:
         storages["blobs"].delete(path)
-    return count
+    return Batch(count, more)
 
 
-def count_runs(most: int) -> int:
-    """How many are due, counted up to `most`; in the caller's transaction."""
+def count_runs(most: int) -> Batch:
+    """How many of the first `most` that are over for long are due; in the caller's transaction."""
     if not settings.KEEP_RUNS_DAYS:
-        return 0
-    (((count,),),) = run_round(Statement(_COUNT, (settings.KEEP_RUNS_DAYS, most)))
-    return int(count)
+        return Batch(0, more=False)
+    of_all = (settings.KEEP_RUNS_DAYS, *START, most, 2**62)
+    ((due, seen),) = run_round(Statement(_COUNT, of_all))[0]
+    return Batch(due, more=seen >= most)
 
 
 @in_transaction
-def _choose() -> list[int]:
-    (rows,) = run_round(Statement(_CANDIDATES, (settings.KEEP_RUNS_DAYS, BATCH_RUNS)))
+def _choose() -> tuple[list[int], bool]:
+    """The next runs to take, and whether there was anything to look at; the next look goes on behind them."""
+    asked = (settings.KEEP_RUNS_DAYS, *read_place(KIND), LOOKED_AT, LOOKED_AT_NODES)
+    (rows,) = run_round(Statement(_LOOK, asked))
     chosen: list[int] = []
-    nodes = 0
-    for run_id, node_count in rows:
-        nodes += node_count
-        if chosen and nodes > BATCH_NODES:
-            break
-        chosen.append(run_id)
-    return chosen
+    nodes, place = 0, START
+    for run_id, node_count, finished_at, is_due in rows:
+        if is_due:
+            nodes += node_count
+            if chosen and (nodes > BATCH_NODES or len(chosen) >= BATCH_RUNS):
+                break
+            chosen.append(run_id)
+        place = Place(finished_at, run_id)
+    run_round(name_point("prune"), move_to(KIND, place))
+    return chosen, bool(rows)
 
 
 @in_transaction
@@ -129,9 +153,9 @@ def _delete(chosen: list[int]) -> tuple[int, list[str]]:
     _, _, rows = run_round(
         name_point("prune"),
         Statement(_GATES, (chosen,)),
-        Statement(_STILL_DUE, (settings.KEEP_RUNS_DAYS, chosen)),
+        Statement(_STILL_DUE, (chosen, settings.KEEP_RUNS_DAYS)),
     )
-    runs = [run_id for run_id, _ in rows]
+    runs = [run_id for (run_id,) in rows]
     if not runs:
         return 0, []
     answers: list[list[tuple[Any, ...]]] = run_round(

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from coordinator.rounds import Statement, name_point, run_round
 
+from .prune_cursors import Batch
 from .transactions import in_transaction
 
 #: Rounds of one transaction, each with its events.
@@ -33,14 +34,14 @@ _COUNT: Final = (
 
 
 @in_transaction
-def prune_shadow() -> int:
-    """One batch; how many rounds it took away. None where TENURE_KEEP_SHADOW_DAYS is 0."""
+def prune_shadow() -> Batch:
+    """One batch of rounds. None where TENURE_KEEP_SHADOW_DAYS is 0."""
     if not settings.KEEP_SHADOW_DAYS:
-        return 0
+        return Batch(0, more=False)
     _, ((taken,),) = run_round(
         name_point("prune"), Statement(_TAKE, (settings.KEEP_SHADOW_DAYS, BATCH))
     )
-    return int(taken)
+    return Batch(taken, more=taken > 0)
 
 
 @in_transaction

@@ -18,6 +18,7 @@ from coordinator.rounds import Statement, name_point, run_round
 
 from .events import EventKind, Fact, record
 from .identity import held, standing_hold
+from .prune_cursors import Batch
 from .pruned_blobs import count_blobs, prune_blobs, prune_strays
 from .pruned_runs import count_runs, prune_runs
 from .pruned_shadow import count_shadow, prune_shadow
@@ -29,18 +30,19 @@ BATCH: Final = 1_000
 JOB_BATCHES: Final = 20
 #: And the command, which goes on until nothing is left: more than a hundred million answers.
 COMMAND_BATCHES: Final = 100_000
-#: A dry run counts no further.
+#: A dry run looks at no more of each kind.
 MAX_COUNTED: Final = 100_000
 
 #: By the route that ends the scope. A repeat after the answer has gone is judged anew and can do no harm: a claim is
 #: another grant, an acceptance finds the effect as it stands. Every other key stays on file without its answer: it has
 #: expired, and is never used again.
 _FORGOTTEN: Final = "scope ~ ':(claim_tasks|claim_task|accept_effect):[^:]*$'"
-_OLD: Final = "created_at < clock_timestamp() - make_interval(hours => %s)"
+#: In a sub-select, so that an index can be entered by it.
+_OLD: Final = "created_at < (SELECT clock_timestamp() - make_interval(hours => %s))"
 
 _FORGET: Final = f"""
 DELETE FROM coordinator_storedanswer WHERE id IN (
-  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND {_FORGOTTEN} ORDER BY created_at LIMIT %s)
+  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND answer <> '' AND {_FORGOTTEN} ORDER BY created_at LIMIT %s)
 RETURNING 1
 """  # noqa: S608 (constants of ours)
 _EXPIRE: Final = f"""
@@ -51,14 +53,14 @@ RETURNING 1
 """  # noqa: S608
 _COUNT: Final = f"""
 SELECT count(*) FILTER (WHERE forgotten), count(*) FILTER (WHERE NOT forgotten) FROM (
-  SELECT {_FORGOTTEN} AS forgotten FROM coordinator_storedanswer WHERE {_OLD} AND (answer <> '' OR {_FORGOTTEN})
+  SELECT {_FORGOTTEN} AS forgotten FROM coordinator_storedanswer WHERE {_OLD} AND answer <> ''
   LIMIT %s) a
 """  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was taken away, or would be (`dry_run`: counted up to MAX_COUNTED)."""
+    """What was taken away, or would be (`dry_run`: of the first MAX_COUNTED of each kind)."""
 
     answers_forgotten: int = 0
     keys_expired: int = 0
@@ -66,7 +68,7 @@ class Pruned:
     stray_files: int = 0
     runs: int = 0
     dry_run: bool = False
-    complete: bool = True  # nothing that is due is left
+    complete: bool = True  # everything was looked at, and nothing that is due is left
     shadow_rounds: int = 0
 
 
@@ -85,12 +87,12 @@ def prune(
         return _would_prune()
     left = _Batches(max_batches)
     pruned = Pruned(  # `complete` last: it tells of those before it
-        answers_forgotten=left.all_of(lambda: _answers(_FORGET), BATCH),
-        keys_expired=left.all_of(lambda: _answers(_EXPIRE), BATCH),
-        blobs=left.all_of(prune_blobs, 1),
+        answers_forgotten=left.all_of(lambda: _answers(_FORGET)),
+        keys_expired=left.all_of(lambda: _answers(_EXPIRE)),
+        blobs=left.all_of(prune_blobs),
         stray_files=prune_strays(),
-        runs=left.all_of(prune_runs, 1),
-        shadow_rounds=left.all_of(prune_shadow, 1),
+        runs=left.all_of(prune_runs),
+        shadow_rounds=left.all_of(prune_shadow),
         complete=left.complete,
     )
     if pruned.runs or pruned.blobs:
@@ -105,22 +107,22 @@ class _Batches:
         self.most = most
         self.complete = True
 
-    def all_of(self, batch: Callable[[], int], full: int) -> int:
-        """Batches until one takes less than `full`; how much was taken."""
+    def all_of(self, batch: Callable[[], Batch]) -> int:
+        """Batches until one says that there is no more; how much was taken."""
         total = 0
         for _ in range(self.most):
-            taken = batch()
+            taken, more = batch()
             total += taken
-            if taken < full:
+            if not more:
                 return total
         self.complete = False
         return total
 
 
 @in_transaction
-def _answers(sql: str) -> int:
+def _answers(sql: str) -> Batch:
     _, rows = run_round(name_point("prune"), Statement(sql, (settings.KEEP_ANSWERS_HOURS, BATCH)))
-    return len(rows)
+    return Batch(len(rows), more=len(rows) >= BATCH)
 
 
 @in_transaction
@@ -128,13 +130,17 @@ def _would_prune() -> Pruned:
     ((forgotten, expired),) = run_round(
         Statement(_COUNT, (settings.KEEP_ANSWERS_HOURS, MAX_COUNTED))
     )[0]
+    blobs, runs = count_blobs(MAX_COUNTED), count_runs(MAX_COUNTED)
+    shadow_rounds = count_shadow(MAX_COUNTED)
     return Pruned(
         answers_forgotten=forgotten,
         keys_expired=expired,
-        blobs=count_blobs(MAX_COUNTED),
-        runs=count_runs(MAX_COUNTED),
-        shadow_rounds=count_shadow(MAX_COUNTED),
+        blobs=blobs.taken,
+        runs=runs.taken,
+        shadow_rounds=shadow_rounds,
         dry_run=True,
+        complete=not (blobs.more or runs.more)
+        and max(forgotten + expired, shadow_rounds) < MAX_COUNTED,
     )
 
 

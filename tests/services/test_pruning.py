@@ -341,7 +341,7 @@ def test_a_run_that_is_reopened_in_between_is_left(
     age()
     chosen = pruned_runs._choose()
 
-    def reopened() -> list[int]:
+    def reopened() -> tuple[list[int], bool]:
         with world.guarded(), connection.cursor() as cursor:
             cursor.execute("UPDATE coordinator_run SET state = 'ACTIVE', finished_at = NULL")
         return chosen

@@ -220,9 +220,9 @@ def test_old_rounds_that_agree_are_taken_away_and_mismatches_stay(
     settle()
     tell("A claims 0", by=by, key="open", ago=timedelta(seconds=5))
     settings.KEEP_SHADOW_DAYS = 0
-    assert prune_shadow() == 0
+    assert prune_shadow().taken == 0
     settings.KEEP_SHADOW_DAYS = 90
-    assert (count_shadow(10), prune_shadow(), prune_shadow()) == (1, 1, 0)
+    assert (count_shadow(10), prune_shadow().taken, prune_shadow().taken) == (1, 1, 0)
     assert verdicts() == {"apart": ["DOUBLE_CLAIM"], "open": [None], "young": ["AGREE"]}
     assert set(ShadowEvent.objects.values_list("task_key", flat=True)) == set(verdicts())
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from coordinator.actors import Actor, ActorKind
 from coordinator.outcomes import Refusal
-from coordinator.services.pruning import COMMAND_BATCHES, MAX_COUNTED, Pruned, prune
+from coordinator.services.pruning import COMMAND_BATCHES, Pruned, prune
 
 
 class Command(BaseCommand):
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         if isinstance(answer, Refusal):
             raise CommandError(answer.detail)
         self.stdout.write(json.dumps(asdict(answer)) if options["json"] else _told(answer))
-        if not answer.complete:
+        if not answer.complete and not answer.dry_run:
             raise CommandError("Something is left that is due; run it again.")
 
 
@@ -45,7 +45,7 @@ def _told(pruned: Pruned) -> str:
         "shadow rounds": pruned.shadow_rounds,
     }
     lines = [
-        f"{what}: {f'{count} or more' if pruned.dry_run and count >= MAX_COUNTED else count}"
+        f"{what}: {count if pruned.complete or not pruned.dry_run else f'{count} or more'}"
         for what, count in counts.items()
     ]
     return "\n".join([*(["Would be taken away:"] if pruned.dry_run else []), *lines])
