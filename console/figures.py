@@ -152,7 +152,7 @@ def _rows(figure: Figure, queue: str) -> str:
         case Figure.FENCED_COMMITS | Figure.RENEW_FAILURES | Figure.CLAIM_CONTENTION:
             return f"{reverse('console:audit')}?refused=only{of_queue}"
         case Figure.UNKNOWN_EFFECTS:
-            return f"{reverse('console:tasks')}?state=AWAITING_RECONCILIATION{of_queue}"
+            return reverse("console:effects-unknown") + of_queue.replace("&", "?")
         case Figure.COVERAGE:
             return reverse("console:figure", args=[Figure.COVERAGE])
         case Figure.ABANDONED_COST | Figure.RECLAIM_LATENCY:
