@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -147,7 +148,7 @@ def _state(state: State) -> tuple[str, str, str]:
 
 def _rows(figure: Figure, queue: str) -> str:
     """Where what it counts is listed."""
-    of_queue = f"&queue={queue}" if queue else ""
+    of_queue = f"&queue={quote(queue)}" if queue else ""
     match figure:
         case Figure.FENCED_COMMITS | Figure.RENEW_FAILURES | Figure.CLAIM_CONTENTION:
             return f"{reverse('console:audit')}?refused=only{of_queue}"
