@@ -19,7 +19,7 @@ from coordinator import digests
 from coordinator.actors import Worker
 from coordinator.fence import Call, Fence, IsCurrent, Point
 from coordinator.ids import new_id
-from coordinator.models import Blob
+from coordinator.models import Attempt, Blob
 from coordinator.outcomes import FieldError, Outcome, Reason, Refusal, invalid, not_found
 from coordinator.rounds import Statement
 from coordinator.states import AttemptState
@@ -217,10 +217,22 @@ def put_blob(
     """Stream bytes into the attempt's isolated area. Immutable per name, visible once complete.
 
     The bytes are written before the transaction that makes them visible; the same name with
-    the same bytes again is the same answer, with other bytes INVALID.
+    the same bytes again is the same answer, with other bytes INVALID. Of an attempt that is not
+    the credential's not one byte is read: nobody fills the disk by the ids of others.
     """
     path = f"{attempt_id}/{new_id()}"
     stream = _Stream(chunks)
+    # Whose an attempt is never changes: what is not theirs here is refused below, and on record.
+    if not Attempt.objects.filter(attempt_id=attempt_id, credential_id=worker.id).exists():
+        return _put(
+            attempt_id=attempt_id,
+            fence=fence,
+            name=name,
+            path=path,
+            stream=stream,
+            content_type=content_type,
+            worker=worker,
+        )
     try:
         storages["blobs"].save(path, File(cast(IO[bytes], stream), name=path))
     except BaseException:  # the upload broke off

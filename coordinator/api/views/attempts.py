@@ -30,6 +30,8 @@ from coordinator.services.leases import Renewed, renew_leases
 from coordinator.services.results import BlobStored, Staged, open_blob, put_blob, stage_result
 
 MAX_BLOB_NAME: Final = 200
+#: Should a browser show a blob all the same: nothing in it runs, and it is of no origin.
+_DOWNLOAD_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
 CHUNK_BYTES: Final = 64 * 1024
 _FENCED: Final = (
     Outcome.FENCED,
@@ -143,10 +145,11 @@ class AttemptBlob(Endpoint):
     def put(self, call: Call[None], attempt_id: str, name: str) -> BlobStored | Refusal:
         request, attempt = call.request, uuid_of(attempt_id, "attempt")
         fence = fence_of(request)
-        if not 1 <= len(name) <= MAX_BLOB_NAME or "\x00" in name:
+        if not 1 <= len(name) <= MAX_BLOB_NAME or not name.isprintable():
             return invalid(
                 FieldError(
-                    "/name", f"A blob's name has 1 to {MAX_BLOB_NAME} characters and no NUL."
+                    "/name",
+                    f"A blob's name has 1 to {MAX_BLOB_NAME} characters, all of which can be seen.",
                 )
             )
         stored = put_blob(
@@ -165,7 +168,7 @@ class AttemptBlob(Endpoint):
     def get(self, call: Call[None], attempt_id: str, name: str) -> FileResponse | Refusal:
         attempt = find_attempt(uuid_of(attempt_id, "attempt"))
         if (
-            "\x00" in name
+            not name.isprintable()
             or attempt is None
             or not sees_queue(call.caller, attempt.task.queue.name)
         ):
@@ -178,6 +181,7 @@ class AttemptBlob(Endpoint):
         response = FileResponse(
             file, as_attachment=True, filename=blob.name, content_type="application/octet-stream"
         )
+        response["Content-Security-Policy"] = _DOWNLOAD_POLICY
         response["Digest-SHA256"] = blob.digest
         return response
 
