@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote, unquote
 
 from tenure.downstreams import headers as names
 from tenure.downstreams.exchange import Answered, exchange, new_client
@@ -48,6 +49,9 @@ class EgressProxy:
         """Answer one request."""
         headers = _headers(environ)
         until = time.monotonic() + self._call_seconds
+        fault = _malformed(environ)
+        if fault is not None:
+            return _refuse(start_response, fault, status=400, outcome="MALFORMED")
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             refusal = _late(headers)
             if refusal is not None:
@@ -74,11 +78,27 @@ class EgressProxy:
         return _say(start_response, answer.status, kept, answer.content)
 
     def _url(self, environ: Environ) -> str:
-        from urllib.parse import quote
-
         query = environ.get("QUERY_STRING")
         path = quote(environ.get("PATH_INFO", "").encode("latin-1"), safe="/%:@!$&'()*+,;=~-._")
         return self._target + path + (f"?{query}" if query else "")
+
+
+def _malformed(environ: Environ) -> str | None:
+    """Why a request is none that may go to the target; None where it is.
+
+    The path is written behind the target's address: one that begins with anything but a slash would
+    name another host (`@elsewhere/`), and dots would lead out of the target's own folder.
+    """
+    path = environ.get("PATH_INFO", "")
+    if path and not path.startswith("/"):
+        return "a path begins with a slash; this proxy knows one target and no other"
+    # What was escaped twice is plain to the service.
+    if {".", ".."} & set(unquote(path).replace("\\", "/").split("/")):
+        return "a path has no dot segments"
+    length = environ.get("CONTENT_LENGTH") or "0"
+    if environ.get("HTTP_TRANSFER_ENCODING") or not (length.isascii() and length.isdecimal()):
+        return "a body says how long it is"
+    return None
 
 
 def _late(headers: dict[str, str]) -> str | None:
@@ -103,10 +123,12 @@ def _headers(environ: Environ) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_HOP}
 
 
-def _refuse(start_response: StartResponse, detail: str) -> Iterable[bytes]:
+def _refuse(
+    start_response: StartResponse, detail: str, *, status: int = 409, outcome: str = "LATE"
+) -> Iterable[bytes]:
     body = json.dumps({"title": "The proxy did not pass this call on", "detail": detail}).encode()
-    headers = [("Content-Type", "application/problem+json"), (names.GATE, "LATE")]
-    return _say(start_response, 409, headers, body)
+    headers = [("Content-Type", "application/problem+json"), (names.GATE, outcome)]
+    return _say(start_response, status, headers, body)
 
 
 def _say(
