@@ -19,7 +19,7 @@ from coordinator.selectors.console_audit import AuditFilter, AuditRow
 REFUSED: Final = ("only", "without")
 _NAMES: Final = ("actor", "kind", "queue", "object", "refused", "since", "until")
 #: What a spreadsheet would run, or take for a formula, when it stands first in a cell.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _ADDRESS: Final = "address"
 _HIDDEN: Final = frozenset({_ADDRESS, "before", "after", "reason"})
 
@@ -122,7 +122,7 @@ _FLUSH_CHARS: Final = 32_768
 
 
 def harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
 
 
 def _drain(buffer: io.StringIO) -> bytes:

@@ -1,5 +1,6 @@
 """The report of an incident as a document: Markdown, for tickets and post-mortems (contract 12)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -8,6 +9,12 @@ from .incident_reports import IncidentStory
 
 #: Words that others wrote are told up to here.
 MAX_CELL_CHARS: Final = 300
+#: What Markdown reads as its own, wherever it stands; `&` begins an entity, `@` a mention.
+_MARKS: Final = re.compile(r"[\\`|*_\[\]<>#&~!@]")
+#: What viewers make a link of without being told: the last character is what they look for.
+_LINKED: Final = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]*:(?=//)|\bwww\.|\b(?:mailto|xmpp|javascript):)", re.IGNORECASE
+)
 _STEPS: Final = ("stopped", "draining", "drained", "switched", "total")
 
 
@@ -18,7 +25,7 @@ def render_markdown(story: IncidentStory) -> str:
 
 def _lines(story: IncidentStory) -> Iterator[str]:
     incident = story.incident
-    names = ", ".join(f"`{lane.name}`" for lane in incident.queues)
+    names = ", ".join(_cell(lane.name) for lane in incident.queues)
     yield f"# Incident {incident.incident_id}"
     yield ""
     yield f"- State: **{incident.state}**"
@@ -147,16 +154,17 @@ def _details(data: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """One line of plain text: what others wrote makes no table, link or tag here."""
+    """One line of plain text: what others wrote makes no table, link, mention or tag here."""
     if value is None:
         return "-"
-    text = _instant(value) if isinstance(value, datetime) else str(value)
+    if isinstance(value, datetime):
+        return _instant(value)
+    text = str(value)
     if len(text) > MAX_CELL_CHARS:
         text = text[: MAX_CELL_CHARS - 1] + "…"
     text = " ".join(text.split())
-    for mark in ("\\", "`", "|", "*", "_", "[", "]", "<", ">", "#"):
-        text = text.replace(mark, f"\\{mark}")
-    return text or "-"
+    text = _MARKS.sub(r"\\\g<0>", text)
+    return _LINKED.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text) or "-"
 
 
 def _instant(at: datetime) -> str:
