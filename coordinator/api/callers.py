@@ -1,6 +1,7 @@
 """Who is calling: a bearer token, or an operator's browser session with its CSRF token (contract 15)."""
 
 from typing import Any, Final
+from urllib.parse import unquote
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
@@ -38,7 +39,7 @@ def identify(request: HttpRequest) -> Worker | Operator:
 
 
 def _has_token(query: str) -> bool:
-    lowered = query.lower()
+    lowered = unquote(query).lower()
     return "tnr_w_" in lowered or "tnr_o_" in lowered or "access_token=" in lowered
 
 
