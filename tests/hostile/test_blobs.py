@@ -78,13 +78,14 @@ def test_bytes_for_an_attempt_of_somebody_else_never_reach_the_disk(
 ) -> None:
     claim = api.submitted_claim()
     written: list[str] = []
-    storage = storages["blobs"]
-    save = type(storage).save
-    monkeypatch.setattr(
-        type(storage),
-        "save",
-        lambda self, *args, **more: written.append(1) or save(self, *args, **more),
-    )
+    kind = type(storages["blobs"])
+    save = kind.save
+
+    def watched(self: Any, name: str, *rest: Any) -> str:
+        written.append(name)
+        return save(self, name, *rest)
+
+    monkeypatch.setattr(kind, "save", watched)
     for by in (api.rival, api.stranger):
         assert put(by, claim, "mine").status in (403, 404)
     nowhere = {"fence": {**claim["fence"], "attempt_id": "0190b1c0-0000-7000-8000-000000000000"}}
