@@ -34,6 +34,8 @@ class Weather:
     lose_answer: float = 0.0
     delay: float = 0.0
     reset: float = 0.0
+    #: It arrives twice at once.
+    double: float = 0.0
     #: The caller hears nothing; the request arrives seconds later all the same.
     late: float = 0.0
     late_seconds: tuple[float, float] = (1.0, 8.0)
@@ -128,6 +130,8 @@ class Proxy:
             return False
         if fate == "delay":
             time.sleep(self._random.uniform(0.05, 0.8))
+        if fate == "double":
+            self._start(self._deliver, request)
         answer = self._forward(request)
         if request.is_watched:
             self._old.append(request)
@@ -142,7 +146,7 @@ class Proxy:
 
     def _fate(self) -> str:
         weather, drawn = self.weather, self._random.random()
-        for name in ("lose_request", "lose_answer", "delay", "reset", "late"):
+        for name in ("lose_request", "lose_answer", "delay", "reset", "late", "double"):
             drawn -= getattr(weather, name)
             if drawn < 0:
                 return name

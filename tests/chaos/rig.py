@@ -38,10 +38,21 @@ ON_THE_WAY_IN = Weather(
     lose_request=0.02, lose_answer=0.03, delay=0.05, reset=0.02, late=0.03, replays_a_second=1.5
 )
 ON_THE_WAY_OUT = Weather(
-    lose_request=0.05, lose_answer=0.12, delay=0.05, reset=0.03, late=0.10, replays_a_second=0.5
+    lose_request=0.05,
+    lose_answer=0.12,
+    delay=0.05,
+    reset=0.03,
+    late=0.10,
+    double=0.08,
+    replays_a_second=0.5,
 )
 #: What acts again on every arrival is promised nothing about a network that doubles calls (contract 8).
 ON_THE_WAY_TO_LATE = Weather(lose_request=0.05, lose_answer=0.12, delay=0.05, reset=0.03, late=0.14)
+
+
+#: Where a bug has to show within seconds.
+HARSH = Weather(lose_answer=0.25, late=0.2, late_seconds=(0.5, 4.0), double=0.3)
+HARSH_TO_LATE = Weather(lose_answer=0.25, late=0.4, late_seconds=(0.5, 4.0))
 
 
 @dataclass
@@ -160,7 +171,12 @@ class Rig:
             )
             part.start()
             self.services.append(part)
-            self._proxy(kind, [port], ON_THE_WAY_TO_LATE if kind == "late" else ON_THE_WAY_OUT)
+            self._proxy(kind, [port], self._outward(kind))
+
+    def _outward(self, kind: str) -> Weather:
+        if self.bug:
+            return HARSH_TO_LATE if kind == "late" else HARSH
+        return ON_THE_WAY_TO_LATE if kind == "late" else ON_THE_WAY_OUT
 
     @property
     def _outside(self) -> dict[str, str]:

@@ -16,9 +16,13 @@ from tests.chaos.outside import judge_outside
 from tests.chaos.people import Crowd, Person
 from tests.chaos.rig import Rig
 from tests.history import broken_rules
+from tests.site.waiting import until
 
 #: After the storm everything that can go on must have gone on within this time, on a busy machine.
 CALM_SECONDS = 150.0
+
+#: The storm begins once so many tasks are committed: on a busy machine it takes processes a while to start.
+AT_WORK = 10
 
 _STILL_OPEN = """
 SELECT (SELECT count(*) FROM coordinator_task WHERE state IN ('READY', 'CLAIMED', 'AWAITING_RECONCILIATION'))
@@ -50,6 +54,7 @@ def tell(*, seconds: float, seed: int, bug: str | None = None) -> Told:
     with Rig(seed, bug) as rig:
         nemesis = Nemesis(rig)
         with Crowd(rig) as crowd:
+            until(lambda: _committed(rig) >= AT_WORK, "the fleet to be at work")
             nemesis.run(seconds)
         nemesis.mend()
         told.wrong["progress"] = _until_calm(rig, nemesis)
@@ -65,6 +70,11 @@ def tell(*, seconds: float, seed: int, bug: str | None = None) -> Told:
             told.befell += proxy.befell
         told.logs = rig.logs()
     return told
+
+
+def _committed(rig: Rig) -> int:
+    [(count,)] = rig.rows("SELECT count(*) FROM coordinator_canonicalcommit")
+    return int(count)
 
 
 def _until_calm(rig: Rig, nemesis: Nemesis) -> list[str]:

@@ -22,9 +22,7 @@ def test_nothing_is_lost_or_doubled_whatever_breaks() -> None:
     assert not few, f"the storm was too weak to show anything: {few}"
 
 
-@pytest.mark.parametrize(
-    "name", ["the generation is not compared", "a dispatch is redeemed again and again"]
-)
+@pytest.mark.parametrize("name", ["a parent counts twice", "a repeat of a commit is judged anew"])
 def test_a_seeded_bug_is_noticed(name: str) -> None:
     assert name in BUGS
     told = tell(seconds=BUG_SECONDS, seed=SEED, bug=name)
