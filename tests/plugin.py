@@ -1,8 +1,8 @@
 """Starts a real PostgreSQL before Django reads its settings, and stops it at the end.
 
-Named by `addopts = -p tests.plugin`. DATABASE_URL from outside is used instead. Workers of pytest-xdist inherit
-the server through the environment. A killed run leaves nothing: the server dies with us, and its folder is swept by
-the next run.
+Named by `addopts = -p tests.plugin`. DATABASE_URL from outside is used instead. Each worker of pytest-xdist has its own
+server: the oldest running transaction, which the roll-up of events waits for, is a whole server's. A killed run
+leaves nothing: the server dies with us, and its folder is swept by the next run.
 """
 
 import fcntl
@@ -25,6 +25,9 @@ FAST = {
     "shared_buffers": "64MB",
 }
 
+#: Says that DATABASE_URL is the server that we have started, and not one given from outside.
+OURS = "TENURE_TEST_SERVER"
+
 _server: Postgres | None = None
 
 
@@ -43,7 +46,8 @@ def pytest_load_initial_conftests() -> None:
     os.environ["TENURE_IDENTITY_FILE"] = str(
         Path(tempfile.mkdtemp(prefix="tenure-identity-")) / "identity.json"
     )
-    if os.environ.get("DATABASE_URL"):
+    inherited = OURS in os.environ and "PYTEST_XDIST_WORKER" in os.environ
+    if os.environ.get("DATABASE_URL") and not inherited:
         return
     _sweep_dead_runs()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -51,6 +55,7 @@ def pytest_load_initial_conftests() -> None:
     _server = Postgres(folder, settings=FAST).start()
     os.environ["DATABASE_URL"] = _server.url
     os.environ["TENURE_STATE"] = str(folder)
+    os.environ[OURS] = "yes"
 
 
 @pytest.hookimpl(trylast=True)
@@ -68,7 +73,7 @@ def pytest_unconfigure() -> None:
     if _server is not None:
         _server.stop()
         shutil.rmtree(_server.state, ignore_errors=True)
-        del os.environ["DATABASE_URL"], os.environ["TENURE_STATE"]
+        del os.environ["DATABASE_URL"], os.environ["TENURE_STATE"], os.environ[OURS]
         _server = None
 
 
