@@ -76,13 +76,30 @@ def _truncate_instead_of_flush() -> Iterator[None]:
     TransactionTestCase._fixture_teardown = original  # type: ignore[attr-defined]
 
 
+#: Making and dropping a database is no statement of a service: on a busy machine it takes longer than those may.
+_PATIENT = "-c statement_timeout=0"
+
+
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> str:
+    """Before the database is made: no limits. They are back before the first test (`django_db_setup`)."""
+    limits: str = connection.settings_dict["OPTIONS"]["options"]
+    connection.settings_dict["OPTIONS"]["options"] = _PATIENT
+    return limits
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_db_modify_db_settings: str, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[None]:
     """Compares the database's identity once; at the end ends the listener that a waiting hint has started.
 
     Its connection would keep the database from being dropped.
     """
     with django_db_blocker.unblock():
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]
+        connection.settings_dict["OPTIONS"]["options"] = django_db_modify_db_settings
         forget_the_record()
         from coordinator.services.identity import confirm_identity
 
@@ -93,8 +110,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     pytest.MonkeyPatch().setattr(hints._Listener, "idle_seconds", 0.0)
     if hints._listener._thread is not None:
         hints._listener._thread.join(10)
-    # Dropping a database is no statement of a service: on a busy machine it takes longer than those may.
-    connection.settings_dict["OPTIONS"]["options"] = "-c statement_timeout=0"
+    connection.settings_dict["OPTIONS"]["options"] = _PATIENT
 
 
 @pytest.fixture(scope="session")
