@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import beside, bumping, ceiling, clients, fans, holding, paced
+from bench import beside, bumping, ceiling, clients, fans, holding, paced, pages
 from bench.chart import draw
 from bench.finished import make_finished
 from bench.goals import ratios
@@ -74,6 +74,7 @@ def run(*, seconds: float, finished: int, peers: str | None, quick: bool) -> dic
         figures["renewals"] = holding.renewals(place, leases=1_000 if quick else holding.LEASES)
         figures["reclaims"] = holding.reclaims(place)
         figures["claim_latency"] = _latency(place, finished, seconds)
+        figures["pages"] = pages.first_bytes(place)
         figures["web_memory_mib"] = round(place.web_memory_mib())
         figures["bumps"] = bumping.bumps(place, count=10 if quick else 100)
     figures["ratios"] = ratios(figures)

@@ -31,7 +31,7 @@ def main() -> None:
     place = Place()
     place.postgres.start()
     try:
-        place._manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
+        place.manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
         os.environ.update(place.environment, DJANGO_SETTINGS_MODULE="coordinator.site.settings")
         measure(rounds)
     finally:

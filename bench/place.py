@@ -52,7 +52,7 @@ class Place:
 
     def __enter__(self) -> Self:
         self.postgres.start()
-        self._manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
+        self.manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
         self.token = self._make_credential()
         self.start_web()
         return self
@@ -120,15 +120,15 @@ class Place:
         return max(sizes)
 
     def _make_credential(self) -> str:
-        self._manage("shell", "--no-imports", "-c", _MAKE_QUEUE)
-        told = self._manage(
+        self.manage("shell", "--no-imports", "-c", _MAKE_QUEUE)
+        told = self.manage(
             *("create_credential", "bench", "--pool", "bench", "--queue", QUEUE),
             *("--scope", "work", "--scope", "submit", "--json"),
         )
         token: str = json.loads(told)["token"]
         return token
 
-    def _manage(self, *arguments: str, **environment: str) -> str:
+    def manage(self, *arguments: str, **environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,

@@ -35,6 +35,10 @@ def show(figures: dict[str, Any]) -> str:
             ("width", "fan-in µs per edge", "without edges", "fan-out µs per edge"),
             [tuple(str(value) for value in row.values()) for row in figures["fans"]],
         ),
+        _table(
+            ("page", "p50 / p95 ms to its first byte"),
+            [(row["page"], f"{row['p50_ms']} / {row['p95_ms']}") for row in figures["pages"]],
+        ),
         _table(("figure", "goal", "reached"), [_goal_cells(row) for row in figures["ratios"]]),
     ]
     return "\n".join(parts)

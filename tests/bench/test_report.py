@@ -48,6 +48,7 @@ def figures(**changed: Any) -> dict[str, Any]:
         "reclaims": {"p95_ms": 200.0},
         "claim_latency": {"ratio": 1.1},
         "bumps": {"p99_ms": 20.0, "old_epoch_writes_after": 0},
+        "pages": [{"page": "/tasks", "p50_ms": 40.0, "p95_ms": 90.0}],
         "web_memory_mib": 120,
         **changed,
     }

@@ -1,0 +1,82 @@
+"""How long the console's pages take to their first byte, with as many tasks as stand in the queue by then."""
+
+import http.client
+import json
+import re
+import time
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from bench.clients import percentile
+from bench.place import Place
+
+PATHS: Final = (
+    "/",
+    "/runs",
+    "/tasks",
+    "/tasks?state=READY",
+    "/tasks?state=COMMITTED",
+    "/queues",
+    "/workers",
+    "/approvals",
+    "/effects/unknown",
+    "/incidents",
+    "/shadow",
+    "/numbers",
+    "/audit",
+    "/credentials",
+    "/downstreams",
+)
+TIMES: Final = 20
+
+
+def first_bytes(place: Place) -> list[dict[str, Any]]:
+    """Milliseconds to the first byte of each page, as one admin who asks for it again and again."""
+    told = place.manage("create_operator", "bench-admin", "--role", "admin", "--json")
+    browser = _Browser(place.port)
+    browser.sign_in("bench-admin", json.loads(told)["password"])
+    rows = []
+    for path in PATHS:
+        browser.get(path)  # what is made once is not what is measured
+        waits = sorted(browser.get(path) for _ in range(TIMES))
+        rows.append(
+            {
+                "page": path,
+                "p50_ms": round(percentile(waits, 0.5), 1),
+                "p95_ms": round(percentile(waits, 0.95), 1),
+            }
+        )
+    return rows
+
+
+class _Browser:
+    """One kept connection with its cookies."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.cookies: dict[str, str] = {}
+
+    def sign_in(self, name: str, password: str) -> None:
+        _, page = self._ask("GET", "/sign-in")
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert token is not None, page[:300]
+        form = {"csrfmiddlewaretoken": token[1], "username": name, "password": password}
+        status, page = self._ask("POST", "/sign-in", urlencode(form))
+        assert status == 302, page[:300]
+
+    def get(self, path: str) -> float:
+        begin = time.perf_counter()
+        status, page = self._ask("GET", path)
+        assert status == 200, (path, status, page[:300])
+        return (time.perf_counter() - begin) * 1000
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        if body is not None:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        self.connection.request(method, path, body, headers)
+        response = self.connection.getresponse()
+        for cookie in response.headers.get_all("Set-Cookie") or ():
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        return response.status, response.read().decode()
