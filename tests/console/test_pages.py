@@ -37,6 +37,7 @@ def addresses(scene: Scene) -> list[str]:
         f"/tasks/{scene.held}/cancel",
         f"/tasks/{scene.failed}/reopen",
         f"/tasks/{scene.held}/revise",
+        f"/tasks/{scene.held}/release",
         "/queues",
         "/queues/review",
         "/queues/review/intake",

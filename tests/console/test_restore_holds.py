@@ -135,3 +135,17 @@ def test_the_hold_is_told_in_chinese_too(signed_in: Client, held: UUID) -> None:
     chinese = {"Accept-Language": "zh-CN"}
     assert "恢复挂起了此任务" in page(signed_in, f"/tasks/{held}", **chinese)
     assert "放行" in page(signed_in, f"/tasks/{held}/release", **chinese)
+
+
+def test_the_words_of_whoever_restored_are_only_words(signed_in: Client) -> None:
+    world.queue()
+    there = ledger.register(Guarantee.CONDITIONAL_WRITE)
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    run = world.submit(node(hostile, slots={ledger.SLOT: there}))
+    restoring.restored(even_without_doubt=True, reason=hostile, actor=world.operator(name=hostile))
+    task = f"/tasks/{world.task_id(run, hostile)}"
+    for address in (task, f"{task}/release"):
+        told = page(signed_in, address)
+        assert "&lt;img" in told
+        assert "<img src=x" not in told, address
+        assert "\u202e" not in told, address

@@ -45,7 +45,7 @@ def test_what_was_lost_is_held_and_no_old_fence_passes() -> None:
         pair = stack.enter_context(Pair(folder, synchronous=False))
         outside = stack.enter_context(Service())
         site = stack.enter_context(fallen.installed(folder, pair))
-        fallen.submit(site, taken=1, work=PLAIN, pay=PAYING)
+        fallen.submit(site, taken=1, pay=PAYING, work=PLAIN)
         first = site.claim("taken", ttl_seconds=TTL_SECONDS)
         pair.catch_up()
         pair.cut()

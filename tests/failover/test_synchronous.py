@@ -14,9 +14,9 @@ from tests.site.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("failover")]
 
-PLAIN, PAYING = 60, 20
+PLAIN, PAYING = 30, 20
 #: Killed when so many commits were acknowledged: in the middle.
-KILLED_AT = 20
+KILLED_AT = 10
 
 
 def test_no_acknowledged_commit_is_lost_and_nothing_is_done_twice() -> None:
@@ -25,7 +25,7 @@ def test_no_acknowledged_commit_is_lost_and_nothing_is_done_twice() -> None:
         pair = stack.enter_context(Pair(folder, synchronous=True))
         outside = stack.enter_context(Service())
         site = stack.enter_context(fallen.installed(folder, pair))
-        fallen.submit(site, work=PLAIN, pay=PAYING)
+        fallen.submit(site, pay=PAYING, work=PLAIN)
         early = site.claim("work", ttl_seconds=300)
         clerks = Clerks(site, outside).put_to_work(stack)
         known = clerks.acknowledged
@@ -35,6 +35,7 @@ def test_no_acknowledged_commit_is_lost_and_nothing_is_done_twice() -> None:
         assert known.told, "nobody was in the middle of anything"
         before = (dict(known.commits), set(known.reported))
         assert len(before[0]) < PLAIN + PAYING - 1, "everything was over before the fall"
+        assert before[1], "no effect was acknowledged before the fall"
 
         done = fallen.take_over(site)
         assert done["epochs"] == {"lane": 2}
