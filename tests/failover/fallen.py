@@ -121,10 +121,12 @@ def settle_and_release(site: Site, outside: Service, task_id: str) -> None:
     """What a person does with a task that is held: each effect by the outside's own log, then the hold."""
     for effect in site.send(f"/tasks/{task_id}/effects", by="olga")["results"]:
         if effect["state"] == "UNKNOWN":
+            stamped = site.send(f"/effects/{effect['effect_id']}/lookups", {}, by="olga")
             happened = arrivals(outside, effect) > 0
             found = {
                 "finding": "HAPPENED" if happened else "NOT_HAPPENED",
                 "dispatches": len(effect["dispatches"]),
+                "lookup_id": stamped["lookup_id"],
                 "evidence": {"method": "query"},
                 **({"receipt": "r"} if happened else {}),
             }
