@@ -45,7 +45,7 @@ class Part:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=dies_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one system call
+                preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one system call
             )
 
     @property
