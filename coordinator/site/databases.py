@@ -83,3 +83,21 @@ def server_keywords() -> dict[str, Any]:
         "server_side_binding",
     }
     return {name: value for name, value in parameters.items() if name not in own}
+
+
+def drop_broken_connections() -> None:
+    """After an answer of 5xx: where this thread's connection is broken, its pool's idle ones likely are as well.
+
+    PostgreSQL has restarted, or another took over. Each broken one would cost a later call its
+    answer; asked all at once, they are replaced now.
+    """
+    from django.db import connections
+
+    for wrapper in connections.all(initialized_only=True):
+        held = wrapper.connection is not None and wrapper.errors_occurred
+        if (
+            held
+            and not wrapper.is_usable()
+            and (pool := getattr(wrapper, "pool", None)) is not None
+        ):
+            pool.check()

@@ -10,6 +10,7 @@ import structlog
 from django.http import HttpRequest, HttpResponseBase
 
 from coordinator import tracing
+from coordinator.site.databases import drop_broken_connections
 from coordinator.site.logs import without_tokens
 from coordinator.site.security import PERMISSIONS_POLICY
 
@@ -45,6 +46,8 @@ class RequestContext:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = time.perf_counter()
         response = self._traced(request) if tracing.is_on() else self.get_response(request)
+        if response.status_code >= 500:
+            drop_broken_connections()
         response["X-Request-Id"] = request_id
         response.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         if not request.path.startswith(QUIET_PATHS):

@@ -3,12 +3,19 @@
 import json
 import logging
 import re
+import time
+from functools import partial
 
+import psycopg
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 
+from coordinator.site.databases import server_keywords
 from coordinator.site.logs import logging_settings
+from tests.api import callers
+from tests.races.crowd import at_once
 
 ANYWHERE = "/nowhere-at-all"
 
@@ -85,3 +92,30 @@ def test_production_logs_one_json_object_a_line(capsys: pytest.CaptureFixture[st
 
 def test_a_body_of_more_than_a_mebibyte_is_too_much() -> None:
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == 1024 * 1024
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_the_database_was_away_one_call_at_most_is_lost() -> None:
+    """Each connection of the pool is broken; the first answer of 5xx has them all looked at."""
+    caller = callers.person("viewer")
+
+    def asked() -> int:
+        try:
+            return (
+                Client()
+                .get("/api/v1/queues", headers={"Authorization": f"Bearer {caller.token}"})
+                .status_code
+            )
+        finally:
+            connection.close()  # back to the pool, as at the end of a request
+
+    at_once(*[partial(time.sleep, 0.05)] * 4)  # four at once: so many connections
+    connection.close()
+    with psycopg.connect(**server_keywords(), autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    told = [asked() for _ in range(6)]
+    assert sum(status >= 500 for status in told) <= 1, told
+    assert told[-1] == 200
