@@ -51,23 +51,23 @@ def up() -> Iterator[Up]:
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/admin/login/", timeout=5).status_code == 200
+        return httpx.get(f"{url}/api/v1/readyz", timeout=5).status_code == 200
     except httpx.HTTPError:
         return False
 
 
 def signs_in(url: str, name: str, password: str) -> bool:
     with httpx.Client(base_url=url) as browser:
-        page = browser.get("/admin/login/")
+        page = browser.get("/sign-in")
         found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
         assert found is not None
         form = {
             "username": name,
             "password": password,
             "csrfmiddlewaretoken": found[1],
-            "next": "/admin/",
+            "next": "/",
         }
-        return browser.post("/admin/login/", data=form).status_code == 302
+        return browser.post("/sign-in", data=form).status_code == 302
 
 
 def mend_of(message: str) -> str:
