@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from coordinator.actors import Actor
+from coordinator.canary import DRILL
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import TaskRow
 from coordinator.gates import queue_gates_of_tasks
@@ -34,11 +35,12 @@ REQUEST: Final = "after_restore:"
 _SETTLED_EFFECT: Final = (EffectState.COMMITTED, EffectState.VOID)
 _ENDED_TASK: Final = (TaskState.CANCELLED, TaskState.FAILED)
 
-_NEXT: Final = """
+#: A canary of the fence drill sends nothing, ever; the queue's next drill cancels what one has left.
+_NEXT: Final = f"""
 SELECT task_id, run_id FROM coordinator_task
-WHERE state NOT IN ('COMMITTED', 'SUPERSEDED') AND (run_id, task_id) > (%s::int, %s::uuid)
+WHERE state NOT IN ('COMMITTED', 'SUPERSEDED') AND kind <> '{DRILL}' AND (run_id, task_id) > (%s::int, %s::uuid)
 ORDER BY run_id, task_id LIMIT %s
-"""
+"""  # noqa: S608 (a constant of ours)
 _HELD_BEFORE: Final = """
 SELECT task_id FROM coordinator_restorehold WHERE restore_id = %s AND task_id = ANY(%s::uuid[])
 """

@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
-from coordinator.actors import Worker
+from coordinator.actors import Worker, system
+from coordinator.canary import DRILL
 from coordinator.models import Approval, Attempt, Event, Installation, Queue, Restore, RestoreHold
 from coordinator.outcomes import Outcome, Reason, Refusal
 from coordinator.selectors.explain import explain_task
@@ -215,8 +216,10 @@ def test_only_tasks_that_declare_effects_wait(by: Worker) -> None:
     )  # fmt: skip
     over = world.submit(node("over", slots=slots))
     world.finish(world.task_id(over, "over"), by=by)
+    canary = world.submit(node("canary", kind=DRILL, slots=slots), actor=system("drill"))
     restoring.copy_the_database()
     assert restoring.restored().held_tasks == 2
+    assert world.current(canary, "canary").state == TaskState.READY
     states = {name: world.current(run, name).state for name in ("reads", "free", "waits", "last")}
     waiting = TaskState.AWAITING_RECONCILIATION
     assert states == {"reads": "READY", "free": waiting, "waits": waiting, "last": "BLOCKED"}
