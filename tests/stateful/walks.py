@@ -1,5 +1,11 @@
 """Hypothesis walks; after each step the API must have answered, and look, as the model says.
 
+    python -m pytest tests/stateful/walks.py
+
+Not collected by `make test` yet: of forty walks one found an empty answer to a claim while a READY
+task stood there (the model does not know that attempts which are used up take places of a batch),
+and which answers forty walks meet depends on how they are drawn.
+
 The seed is fixed, so that a run can be repeated; TENURE_SEED=rolling draws another one each time
 and prints it.
 """
@@ -161,7 +167,10 @@ class Tenure(RuleBasedStateMachine):
         due = [t for t in self.model.tasks if self.model.claimable(t)]
         granted = reply.body["claims"]
         assert len(granted) <= limit
-        assert granted or not [t for t in due if not self.model.fails_instead(t)]
+        waits = [t for t in due if not self.model.fails_instead(t)]
+        assert granted or not waits, [
+            self.operator.get(f"/tasks/{t.task_id}/explain").body for t in waits
+        ]
         for claim in granted:
             self.granted(claim)
 
