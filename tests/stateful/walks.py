@@ -3,7 +3,7 @@
     python -m pytest tests/stateful/walks.py
 
 Not collected by `make test` yet: of forty walks one found an empty answer to a claim while a READY
-task stood there (the model does not know that attempts which are used up take places of a batch),
+task stood there (whether attempts that are used up take places of a batch was not looked into),
 and which answers forty walks meet depends on how they are drawn.
 
 The seed is fixed, so that a run can be repeated; TENURE_SEED=rolling draws another one each time
