@@ -4,9 +4,11 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from coordinator.site.unread import ReadsWhatIsLeft
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "coordinator.site.settings")
 
-application = get_wsgi_application()
+application = ReadsWhatIsLeft(get_wsgi_application())
 
 # Before the first request: a copy, or a restored database, is to grant nothing (contract 12). Where the database
 # can't be asked yet, the first claim asks.
