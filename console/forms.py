@@ -12,12 +12,14 @@ from django.utils.translation import gettext_lazy
 
 from console.preferences import THEMES
 from coordinator.services.texts import MAX_REASON_CHARS
-from coordinator.states import Intake
+from coordinator.states import Intake, RejectionCode
 
 #: A reason shorter than this says nothing to whoever reads it later (console design, 3.5).
 MIN_REASON_CHARS: Final = 10
 
 
+#: Why somebody says no; asking for changes is a button of its own.
+REJECTIONS: Final = [code for code in RejectionCode if code is not RejectionCode.CHANGES_ASKED]
 ZONES: Final = sorted(available_timezones())
 
 
@@ -87,7 +89,12 @@ class ApprovalDecision(Reason):
     """One person's word on one exact payload. `phrase_wanted` is what approving has to be typed as."""
 
     action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
-    decision = forms.ChoiceField(choices=[("approve", "approve"), ("reject", "reject")])
+    decision = forms.ChoiceField(
+        choices=[(word, word) for word in ("approve", "reject", "changes")]
+    )
+    reason_code = forms.ChoiceField(
+        choices=[(code, code) for code in REJECTIONS], required=False, label=gettext_lazy("Why")
+    )
     payload_digest = forms.RegexField(r"^sha256:[0-9a-f]{64}$")
     expected_version = forms.IntegerField(min_value=0, max_value=100)
     shown_state = forms.CharField(max_length=40)
@@ -108,6 +115,18 @@ class ApprovalDecision(Reason):
         if told.get("decision") == "approve" and told.get("phrase") != self.phrase_wanted:
             self.add_error("phrase", _("Type exactly: %(phrase)s") % {"phrase": self.phrase_wanted})
         return told
+
+
+class PassOn(Reason):
+    """Whose turn it is to be, bound to whose it was."""
+
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+    to = forms.CharField(
+        max_length=150,
+        label=gettext_lazy("To"),
+        error_messages={"required": gettext_lazy("Choose somebody.")},
+    )
+    expected_assignee = forms.CharField(max_length=150, required=False)
 
 
 class Profile(forms.Form):

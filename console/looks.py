@@ -47,6 +47,7 @@ LOOKS: Final[dict[str, Look]] = {
     ApprovalState.APPROVED: Look("commit", "circle-check"),
     ApprovalState.CONSUMED: Look("commit", "send"),
     ApprovalState.REJECTED: Look("failed", "circle-x"),
+    "CHANGES_ASKED": Look("prepared", "undo-2"),
     "WITHDRAWN": Look("expired", "undo-2"),
     "EXECUTION_EXPIRED": Look("expired", "timer-off"),
     IncidentState.BUMPED: Look("prepared", "chevrons-up"),
@@ -61,6 +62,7 @@ LOOKS: Final[dict[str, Look]] = {
 #: Events that are told by a state's word look like it; these have a look of their own.
 EVENT_LOOKS: Final[dict[str, Look]] = {
     "SUBMITTED": Look("ready", "plus"),
+    "APPROVAL_PASSED": Look("approval", "forward"),
     "UNBLOCKED": Look("ready", "lock-open"),
     "REBLOCKED": Look("expired", "lock"),
     "STAGED": Look("prepared", "package"),

@@ -11,15 +11,17 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from coordinator.selectors.console_approval import Bound, DecisionMade
-from coordinator.states import ApprovalState, TaskState
+from coordinator.states import ApprovalState, RejectionCode, TaskState
 
 SUPERSEDED, WITHDRAWN, EXECUTION_EXPIRED = "SUPERSEDED", "WITHDRAWN", "EXECUTION_EXPIRED"
+CHANGES_ASKED: Final = str(RejectionCode.CHANGES_ASKED)
 
 _TONES: Final = {
     ApprovalState.PENDING: "approval",
     ApprovalState.APPROVED: "commit",
     ApprovalState.CONSUMED: "commit",
     ApprovalState.REJECTED: "failed",
+    CHANGES_ASKED: "prepared",
 }
 
 
@@ -37,7 +39,14 @@ class Standing:
 
 
 def word_of(
-    state: str, *, expires_at: datetime, now: datetime, given: int, required: int, replaced: bool
+    state: str,
+    *,
+    expires_at: datetime,
+    now: datetime,
+    given: int,
+    required: int,
+    replaced: bool,
+    code: str | None,
 ) -> str:
     """A request whose time has passed is EXPIRED whether or not a sweep has written it down yet."""
     enough = given >= required
@@ -48,6 +57,8 @@ def word_of(
             return EXECUTION_EXPIRED if enough else str(ApprovalState.EXPIRED)
         case ApprovalState.PENDING if expires_at <= now:
             return str(ApprovalState.EXPIRED)
+        case ApprovalState.REJECTED if code == CHANGES_ASKED:
+            return CHANGES_ASKED
         case ApprovalState.APPROVED if expires_at <= now:
             return EXECUTION_EXPIRED
         case _:
@@ -63,8 +74,9 @@ def standing_of(approval: Bound, now: datetime) -> Standing:
         given=given,
         required=approval.required_approvers,
         replaced=approval.task_state == TaskState.SUPERSEDED,
+        code=approval.reason_code,
     )
-    return Standing(word, _TONES.get(word, "expired"), _told(word, approval))  # type: ignore[call-overload]
+    return Standing(word, _TONES.get(word, "expired"), _told(word, approval))
 
 
 def _told(word: str, approval: Bound) -> str:
@@ -80,6 +92,10 @@ def _told(word: str, approval: Bound) -> str:
             return _("%(who)s approved it, and a worker has used the grant for one dispatch.") % {
                 "who": who
             }
+        case _ if word == CHANGES_ASKED:
+            return _(
+                "%(who)s asked for changes: the task went back to the agent, and nothing was sent."
+            ) % {"who": who}
         case ApprovalState.REJECTED:
             return _("%(who)s rejected it: the task is FAILED with this reason.") % {"who": who}
         case _ if word == EXECUTION_EXPIRED:

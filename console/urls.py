@@ -4,6 +4,7 @@ from django.urls import path
 
 from console.views import (
     accounts,
+    approval_passes,
     approvals,
     audit,
     bulks,
@@ -91,6 +92,7 @@ urlpatterns = [
     path("more", accounts.menu, name="menu"),
     path("approvals", approvals.approval_list, name="approvals"),
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
+    path("approvals/<uuid:approval_id>/pass", approval_passes.pass_on, name="approval-pass"),
     path("effects/unknown", effects.unknown, name="effects-unknown"),
     path("effects/<str:effect_id>", effects.effect, name="effect"),
     path("effects/<str:effect_id>/ask", effects.ask, name="effect-ask"),

@@ -86,6 +86,8 @@ class Operation(StrEnum):
     READ_APPROVAL = "read_approval"
     APPROVE = "approve"
     REJECT = "reject"
+    ASK_FOR_CHANGES = "ask_for_changes"
+    PASS_APPROVAL = "pass_approval"  # noqa: S105 (an operation, no secret)
     READ_METRICS = "read_metrics"
     OPEN_INCIDENT = "open_incident"
     LIST_INCIDENTS = "list_incidents"
@@ -205,6 +207,9 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.READ_APPROVAL: _PEOPLE_SEE,
     _O.APPROVE: _APPROVE,
     _O.REJECT: _APPROVE,
+    # Its task is revised with the same input; whoever may let it fail may let it be tried anew.
+    _O.ASK_FOR_CHANGES: _APPROVE,
+    _O.PASS_APPROVAL: _APPROVE,
     _O.READ_METRICS: _PEOPLE_SEE,
     _O.OPEN_INCIDENT: _OPERATE,
     _O.LIST_INCIDENTS: _PEOPLE_SEE,

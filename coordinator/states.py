@@ -102,6 +102,18 @@ class ApprovalState(StrEnum):
     VOID = "VOID"  # by cancel, revise or a bump
 
 
+class RejectionCode(StrEnum):
+    """Why a person said no, in one word; the sentence stands beside it (contract 9)."""
+
+    WRONG_CONTENT = "WRONG_CONTENT"
+    WRONG_RECIPIENT = "WRONG_RECIPIENT"
+    NOT_NEEDED = "NOT_NEEDED"
+    NOT_ALLOWED = "NOT_ALLOWED"  # a policy forbids it
+    SUSPICIOUS = "SUSPICIOUS"  # somebody should look at the agent
+    OTHER = "OTHER"
+    CHANGES_ASKED = "CHANGES_ASKED"  # the task was revised instead of failed: the agent tries again
+
+
 class IncidentState(StrEnum):
     """The steps of a guarded rollback; none can be skipped (contract 12)."""
 

@@ -28,7 +28,15 @@ from tenure.effect_errors import (
     StaleEvidence,
     Unsettled,
 )
-from tenure.effect_steering import Approval, Decided, Decision, EffectDetail, Settled
+from tenure.effect_steering import (
+    Approval,
+    ChangesAsked,
+    Decided,
+    Decision,
+    EffectDetail,
+    Passed,
+    Settled,
+)
 from tenure.effects import Downstream, Intent
 from tenure.errors import (
     AlreadyCommitted,
@@ -75,6 +83,7 @@ from tenure.incident_steering import (
     WrongStep,
 )
 from tenure.records import (
+    AskedChanges,
     Attempt,
     Cancellation,
     Candidate,
@@ -118,6 +127,7 @@ __all__ = [
     "AlreadySettled",
     "Approval",
     "ApprovalRequired",
+    "AskedChanges",
     "Attempt",
     "Blob",
     "BumpPreview",
@@ -125,6 +135,7 @@ __all__ = [
     "Cancelled",
     "Candidate",
     "CandidatesDecided",
+    "ChangesAsked",
     "Claim",
     "ClaimLost",
     "Client",
@@ -162,6 +173,7 @@ __all__ = [
     "NotFound",
     "Parent",
     "Parked",
+    "Passed",
     "PayloadConflict",
     "Problem",
     "Promotion",

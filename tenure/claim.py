@@ -15,7 +15,7 @@ from enum import Enum
 from typing import IO, TYPE_CHECKING
 
 from tenure.errors import TenureError
-from tenure.records import Effect, Fence, Grant, Json, Parent
+from tenure.records import AskedChanges, Effect, Fence, Grant, Json, Parent
 from tenure.tracing import Trace
 from tenure.usage import Meter
 
@@ -137,6 +137,11 @@ class Claim:
     def effects(self) -> tuple[Effect, ...]:
         """The outside effects that the task declares, as earlier attempts left them."""
         return self._grant.effects
+
+    @property
+    def changes_asked(self) -> AskedChanges | None:
+        """What a person wants changed about what an earlier revision was about to send; prepare it anew so."""
+        return self._grant.changes_asked
 
     # -- time ---------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,39 @@ class Approval:
     dispatch_number: int = 1
     required_approvers: int = 1
     decisions: tuple[Decision, ...] = ()
+    #: Of a rejected one, why in one word; CHANGES_ASKED where the task was revised instead of failed.
+    reason_code: str | None = None
+    end_reason: str | None = None
+    #: Whose turn it is, where somebody has passed it on. Everybody else who may decide still can.
+    assigned_to: str | None = None
+    assigned_by: str | None = None
+    #: The requests of the same slot before and after a revision of the task.
+    supersedes: str | None = None
+    superseded_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesAsked:
+    """The request is over; `task_id` is the revision of the task that a worker takes up next."""
+
+    approval_id: str
+    state: str
+    reason_code: str
+    task_id: str
+    supersedes: str
+    revision: int
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """Whose turn an approval is now."""
+
+    approval_id: str
+    assigned_to: str
+    assigned_by: str
+    assigned_at: datetime
+    replayed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +183,25 @@ class EffectSteering(ABC):
         body = {"payload_digest": payload_digest, "comment": comment}
         return decode(Decided, self._post(f"approvals/{_part(approval_id)}/approve", body).body)
 
-    def reject(self, approval_id: str, *, payload_digest: str, reason: str) -> Decided:
+    def reject(
+        self, approval_id: str, *, payload_digest: str, reason: str, reason_code: str = "OTHER"
+    ) -> Decided:
         """Reject it; the task fails with the reason."""
-        body = {"payload_digest": payload_digest, "reason": reason}
+        body = {"payload_digest": payload_digest, "reason": reason, "reason_code": reason_code}
         return decode(Decided, self._post(f"approvals/{_part(approval_id)}/reject", body).body)
+
+    def ask_for_changes(
+        self, approval_id: str, *, payload_digest: str, reason: str
+    ) -> ChangesAsked:
+        """Say no to this payload and what to do otherwise: the task is revised, its next claim carries the words."""
+        body = {"payload_digest": payload_digest, "reason": reason}
+        answer = self._post(f"approvals/{_part(approval_id)}/ask-for-changes", body)
+        return decode(ChangesAsked, answer.body)
+
+    def pass_approval(self, approval_id: str, *, to: str, reason: str) -> Passed:
+        """Make it another person's turn; who may decide stays as it is."""
+        body = {"to": to, "reason": reason}
+        return decode(Passed, self._post(f"approvals/{_part(approval_id)}/pass", body).body)
 
     # -- how: the client's own ----------------------------------------------------------------------------------
 

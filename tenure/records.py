@@ -61,6 +61,21 @@ class Effect:
     queue: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedChanges:
+    """A person said no to what this node was about to send, and what it is to do otherwise (contract 9)."""
+
+    approval_id: str
+    effect_id: str
+    slot: str
+    downstream: str
+    payload: Json
+    payload_digest: str
+    comment: str
+    asked_by: str
+    at: datetime
+
+
 @dataclass(frozen=True, kw_only=True)
 class Grant:
     """A claim as it was answered; the worker's `Claim` is made from it (contract 7)."""
@@ -80,6 +95,7 @@ class Grant:
     replay: str = "READ_ONLY"
     parents: Mapping[str, Parent] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
+    changes_asked: AskedChanges | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,18 +13,22 @@ from django.utils.translation import ngettext
 from console.diffs import compare
 from console.exposure import exposure_of
 from console.filters import as_uuid
-from console.forms import ApprovalDecision, new_action_key
+from console.forms import ApprovalDecision, PassOn, new_action_key
 from console.guarantees import promise_of
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from console.readings import WAYS, read_payload
+from console.rejections import REJECTIONS
 from console.stakes import after_approval, approving, phrase_to_approve, required_by
 from console.standings import standing_of, word_of
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import console_approval, console_approvals
 from coordinator.selectors.console_approval import Bound
 from coordinator.selectors.console_approvals import ApprovalPage, ApprovalRow, Turn
+from coordinator.selectors.deciders import MAX_DECIDERS, who_may_decide
 from coordinator.services import approvals
+from coordinator.services.approval_changes import ChangesAsked, ask_for_changes
+from coordinator.states import RejectionCode
 
 _BOTH = ("GET", "HEAD", "POST")
 
@@ -64,7 +68,7 @@ def approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
         return refuse(request, 404, {"what": str(approval_id)})
     if request.method == "POST":
         return _decide(request, bound)
-    return _show(request, bound, None)
+    return show_approval(request, bound, None)
 
 
 # --- deciding ---------------------------------------------------------------------------------
@@ -77,11 +81,11 @@ def _decide(request: HttpRequest, bound: Bound) -> HttpResponse:
     shown = request.POST.get("payload_digest", "")  # the phrase named what was shown
     form = ApprovalDecision(request.POST, phrase_wanted=phrase_to_approve(shown, bound.downstream))
     if not form.is_valid():
-        if bound.submitted_by == actor_of(request).label:
+        if _is_own(request, bound):
             return refuse(request, 403, {"why": _own()})
         if not standing_of(bound, shell_of(request).now).open:
-            return _changed(request, bound, form.data, None)
-        return _show(request, bound, form)
+            return changed(request, bound, form.data, None)
+        return show_approval(request, bound, form)
     answer = _say(request, bound, form.cleaned_data)
     match answer:
         case Refusal(outcome=Outcome.FORBIDDEN):
@@ -89,24 +93,35 @@ def _decide(request: HttpRequest, bound: Bound) -> HttpResponse:
         case Refusal(outcome=Outcome.NOT_FOUND):
             return refuse(request, 404, {"what": str(bound.approval_id)})
         case Refusal():
-            return _changed(request, bound, form.cleaned_data, answer)
+            return changed(request, bound, form.cleaned_data, answer)
     messages.success(request, _receipt(answer))
     return redirect("console:approval", approval_id=bound.approval_id)
 
 
-def _say(request: HttpRequest, bound: Bound, told: dict[str, Any]) -> approvals.Decided | Refusal:
-    said = {
+def _say(
+    request: HttpRequest, bound: Bound, told: dict[str, Any]
+) -> approvals.Decided | ChangesAsked | Refusal:
+    said: dict[str, Any] = {
         "approval_id": bound.approval_id,
         "payload_digest": told["payload_digest"],
         "expected_version": told["expected_version"],
         "actor": actor_of(request),
     }
-    if told["decision"] == "approve":
-        return approvals.approve(comment=told["reason"], **said)
-    return approvals.reject(reason=told["reason"], **said)
+    match told["decision"]:
+        case "approve":
+            return approvals.approve(comment=told["reason"], **said)
+        case "changes":
+            return ask_for_changes(reason=told["reason"], **said)
+        case _:
+            code = RejectionCode(told["reason_code"] or RejectionCode.OTHER)
+            return approvals.reject(reason=told["reason"], code=code, **said)
 
 
-def _receipt(answer: approvals.Decided) -> str:
+def _receipt(answer: approvals.Decided | ChangesAsked) -> str:
+    if isinstance(answer, ChangesAsked):
+        return _(
+            "Sent back. The agent reads your words with its next claim (revision %(n)d); nothing was sent."
+        ) % {"n": answer.revision}
     if answer.state == "REJECTED":
         return _("Rejected. The task is FAILED with your reason; nothing was sent.")
     missing = answer.required_approvers - answer.version
@@ -120,7 +135,7 @@ def _receipt(answer: approvals.Decided) -> str:
     return _("Approved. The task is READY: the next worker may send these bytes once.")
 
 
-def _changed(
+def changed(
     request: HttpRequest, before: Bound, told: Any, refusal: Refusal | None
 ) -> HttpResponse:
     """409 with what changed since the person looked; nothing of the decision is kept."""
@@ -153,11 +168,18 @@ def _changed(
 # --- showing ----------------------------------------------------------------------------------
 
 
-def _show(request: HttpRequest, bound: Bound, form: ApprovalDecision | None) -> HttpResponse:
+def show_approval(
+    request: HttpRequest,
+    bound: Bound,
+    form: ApprovalDecision | None,
+    *,
+    pass_form: PassOn | None = None,
+) -> HttpResponse:
     now, turn = shell_of(request).now, _turn(request)
     exposure = exposure_of(bound.payload)
     beside = console_approval.read_beside(bound)
     last, standing = beside.last_approved, standing_of(bound, now)
+    before = beside.before
     context = {
         "approval": bound,
         "standing": standing,
@@ -170,6 +192,13 @@ def _show(request: HttpRequest, bound: Bound, form: ApprovalDecision | None) -> 
         "lines": compare(last.payload, bound.payload)
         if last and last.payload and bound.payload
         else None,
+        "lines_before": compare(before.payload, bound.payload)
+        if before and before.payload and bound.payload
+        else None,
+        "codes": [(code, REJECTIONS[code]) for code in REJECTIONS],
+        "pass_form": pass_form,
+        "may_pass": may_pass(request, bound),
+        "deciders": _deciders(request, bound) if standing.open else [],
         "reading": read_payload(bound.payload, request.GET.get("way", ""))
         if bound.payload is not None
         else None,
@@ -188,8 +217,18 @@ def _show(request: HttpRequest, bound: Bound, form: ApprovalDecision | None) -> 
         "console/approval.html",
         context,
         every_seconds=3 if standing.open else 15,
-        status=422 if form is not None else 200,
+        status=422 if form is not None or pass_form is not None else 200,
     )
+
+
+def _deciders(request: HttpRequest, bound: Bound) -> list[str]:
+    """Who it can be passed to, by name; nobody where this person may not pass it on."""
+    if not may_pass(request, bound):
+        return []
+    decided = [each.operator_id for each in bound.decisions]
+    people = who_may_decide(submitted_by=bound.submitted_by, decided=decided)
+    names = people.values_list("username", flat=True)[:MAX_DECIDERS]
+    return [name for name in names if name != bound.assignee]
 
 
 def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
@@ -204,6 +243,7 @@ def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
                 given=row.given,
                 required=row.required_approvers,
                 replaced=row.replaced,
+                code=row.reason_code,
             ),
             exposure_of(row.payload),
         )
@@ -247,7 +287,7 @@ def _may_decide_now(request: HttpRequest, bound: Bound) -> Permit:
     allowed = _may_decide(request)
     if not allowed:
         return allowed
-    if bound.submitted_by == actor_of(request).label:
+    if _is_own(request, bound):
         return Permit(False, _own())
     mine = next((each for each in bound.decisions if each.operator_id == request.user.pk), None)
     if mine:
@@ -257,6 +297,15 @@ def _may_decide_now(request: HttpRequest, bound: Bound) -> Permit:
             % {"decision": mine.decision},
         )
     return Permit(True)
+
+
+def may_pass(request: HttpRequest, bound: Bound) -> Permit:
+    allowed = _may_decide(request)
+    return Permit(False, _own()) if allowed and _is_own(request, bound) else allowed
+
+
+def _is_own(request: HttpRequest, bound: Bound) -> bool:
+    return bound.submitted_by == actor_of(request).label
 
 
 def _own() -> str:

@@ -85,6 +85,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("approvals/<str:approval_id>", approvals.OneApproval.as_view()),
     path("approvals/<str:approval_id>/approve", approvals.ApprovalApprove.as_view()),
     path("approvals/<str:approval_id>/reject", approvals.ApprovalReject.as_view()),
+    path("approvals/<str:approval_id>/ask-for-changes", approvals.ApprovalChanges.as_view()),
+    path("approvals/<str:approval_id>/pass", approvals.ApprovalPass.as_view()),
     path("incidents", incidents.Incidents.as_view()),
     path("incidents/<str:incident_id>", incidents.OneIncident.as_view()),
     path("incidents/<str:incident_id>/preview", incidents.IncidentPreview.as_view()),

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from coordinator.states import ApprovalState
+from coordinator.states import ApprovalState, RejectionCode
 
 from .effect import EffectSlot
 
@@ -24,6 +24,18 @@ class Approval(models.Model):
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     end_reason = models.TextField(null=True)
+    reason_code = models.TextField(null=True, choices=[(c, c) for c in RejectionCode])
+    # Whose turn it is. It says nothing of who may decide: that everybody who may still can.
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="+",
+        null=True,
+        db_index=False,
+    )
+    assigned_by = models.TextField(null=True)
+    assigned_at = models.DateTimeField(null=True)
+    assigned_note = models.TextField(null=True)
 
     class Meta:
         constraints = [
@@ -42,6 +54,18 @@ class Approval(models.Model):
             ),
             models.CheckConstraint(
                 name="approval_approvers", condition=Q(required_approvers__in=[1, 2])
+            ),
+            models.CheckConstraint(
+                name="approval_reason_code",
+                condition=Q(reason_code__isnull=True)
+                | Q(state=ApprovalState.REJECTED, reason_code__in=list(RejectionCode)),
+            ),
+            models.CheckConstraint(
+                name="approval_passed_by_somebody",
+                condition=Q(
+                    assignee__isnull=True, assigned_by__isnull=True, assigned_at__isnull=True
+                )
+                | Q(assignee__isnull=False, assigned_by__isnull=False, assigned_at__isnull=False),
             ),
         ]
         indexes = [

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from coordinator.models import Approval
 
@@ -16,6 +17,7 @@ class ApprovalFilters:
     queue: str | None = None
     downstream: str | None = None
     task_id: UUID | None = None
+    assigned_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class DecisionRecord:
 class ApprovalRecord:
     """A request to decide on one exact payload. `payload` is null for who may not see payloads.
 
-    `version` is how many people have decided: a decision may be bound to it.
+    `version` is how many people have decided: a decision may be bound to it. `assigned_to` is
+    whose turn it is, where somebody has passed it on. `supersedes` and `superseded_by` are the
+    requests of the same slot before and after a revision of the task.
     """
 
     approval_id: UUID
@@ -56,23 +60,41 @@ class ApprovalRecord:
     expires_at: datetime
     ended_at: datetime | None
     end_reason: str | None
+    reason_code: str | None
+    assigned_to: str | None
+    assigned_by: str | None
+    assigned_at: datetime | None
+    assigned_note: str | None
+    supersedes: UUID | None
+    superseded_by: UUID | None
 
 
 def list_approvals(filters: ApprovalFilters) -> QuerySet[Approval]:
     """Newest first; page by `approval_id`. Effect, task, run and decisions come with it: two queries."""
-    approvals = Approval.objects.select_related("effect__task__queue", "effect__task__run").defer(
-        "effect__task__input", "effect__task__run__metadata"
-    )
+    approvals = Approval.objects.select_related(
+        "effect__task__queue", "effect__task__run", "assignee"
+    ).defer("effect__task__input", "effect__task__run__metadata")
     wanted = {
         "state": filters.state,
         "effect__task__queue__name": filters.queue,
         "effect__downstream": filters.downstream,
         "effect__task_id": filters.task_id,
+        "assignee__username": filters.assigned_to,
     }
     approvals = approvals.filter(
         **{field: value for field, value in wanted.items() if value is not None}
     )
+    approvals = approvals.annotate(
+        before=Subquery(_beside(effect__task_id=OuterRef("effect__task__supersedes_id"))[:1]),
+        after=Subquery(_beside(effect__task__supersedes_id=OuterRef("effect__task_id"))[:1]),
+    )
     return approvals.prefetch_related("decisions__operator").order_by("-approval_id")
+
+
+def _beside(**where: OuterRef) -> QuerySet[Approval, Any]:
+    """Requests of the same slot of another revision, the newest first."""
+    same = Approval.objects.filter(effect__slot=OuterRef("effect__slot"), **where)
+    return same.order_by("-approval_id").values("approval_id")
 
 
 def find_approval(approval_id: UUID) -> Approval | None:
@@ -115,4 +137,11 @@ def approval_record(approval: Approval, *, with_payload: bool) -> ApprovalRecord
         expires_at=approval.expires_at,
         ended_at=approval.ended_at,
         end_reason=approval.end_reason,
+        reason_code=approval.reason_code,
+        assigned_to=approval.assignee.get_username() if approval.assignee else None,
+        assigned_by=approval.assigned_by,
+        assigned_at=approval.assigned_at,
+        assigned_note=approval.assigned_note,
+        supersedes=getattr(approval, "before", None),
+        superseded_by=getattr(approval, "after", None),
     )

@@ -39,6 +39,11 @@ class Bound:
     expires_at: datetime
     ended_at: datetime | None
     end_reason: str | None
+    reason_code: str | None
+    assignee: str | None
+    assigned_by: str | None
+    assigned_at: datetime | None
+    assigned_note: str | None
     effect_id: str
     effect_state: str
     node_id: str
@@ -76,6 +81,8 @@ class Related:
     payload_digest: str
     payload: str | None
     at: datetime
+    reason_code: str | None = None
+    end_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,7 @@ _BOUND: Final = {
     "run_name": "effect__task__run__name",
     "submitted_by": "effect__task__run__submitted_by",
     "payload": "shown_payload",
+    "assignee": "assignee__username",
 }
 
 
@@ -135,16 +143,16 @@ WITH seen AS MATERIALIZED (
   FROM coordinator_approval WHERE state IN ('APPROVED', 'CONSUMED') AND approval_id < %(id)s
   ORDER BY approval_id DESC LIMIT %(back)s
 )
-(SELECT 'last_approved', s.approval_id, s.state, s.payload_digest, e.payload, s.at
+(SELECT 'last_approved', s.approval_id, s.state, s.payload_digest, e.payload, s.at, NULL, NULL
  FROM seen s JOIN coordinator_effectslot e USING (effect_id) JOIN coordinator_task t USING (task_id)
       JOIN coordinator_queue q ON q.id = t.queue_id
  WHERE e.node_id = %(node)s AND e.slot = %(slot)s AND q.name = %(queue)s ORDER BY s.approval_id DESC LIMIT 1)
 UNION ALL
-(SELECT 'before', a.approval_id, a.state, a.payload_digest, e.payload, a.requested_at
+(SELECT 'before', a.approval_id, a.state, a.payload_digest, e.payload, a.requested_at, a.reason_code, a.end_reason
  FROM coordinator_task t JOIN coordinator_effectslot e ON e.task_id = t.supersedes_id AND e.slot = %(slot)s
       JOIN coordinator_approval a USING (effect_id) WHERE t.task_id = %(task)s ORDER BY a.approval_id DESC LIMIT 1)
 UNION ALL
-(SELECT 'after', a.approval_id, a.state, a.payload_digest, e.payload, a.requested_at
+(SELECT 'after', a.approval_id, a.state, a.payload_digest, e.payload, a.requested_at, a.reason_code, a.end_reason
  FROM coordinator_task t JOIN coordinator_effectslot e ON e.task_id = t.task_id AND e.slot = %(slot)s
       JOIN coordinator_approval a USING (effect_id) WHERE t.supersedes_id = %(task)s
  ORDER BY a.approval_id LIMIT 1)

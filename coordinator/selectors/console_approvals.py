@@ -26,6 +26,7 @@ from django.db.models.functions import Coalesce
 
 from coordinator.models import Approval, Decision, Task
 from coordinator.selectors.console_counts import capped_counts
+from coordinator.selectors.deciders import people_who_decide
 from coordinator.selectors.reasons import ServerClock
 from coordinator.states import ApprovalState
 
@@ -39,7 +40,7 @@ class Turn(StrEnum):
     """Whose turn it is."""
 
     MINE = "mine"  # this person may still have a word
-    OTHERS = "others"  # another person's word is missing, or the worker has not used the grant yet
+    OTHERS = "others"  # another person's word is missing, or it was passed to one, or the grant is not used yet
     DECIDED = "decided"  # over, one way or another
 
 
@@ -70,6 +71,8 @@ class ApprovalRow:
     decided_by_me: bool
     payload_changed: bool
     replaced: bool
+    reason_code: str | None
+    assignee: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ _COLUMNS: Final = {
     "run_name": "effect__task__run__name",
     "submitted_by": "effect__task__run__submitted_by",
     "payload": "shown_payload",
+    "assignee": "assignee__username",
 }
 
 
@@ -140,9 +144,15 @@ def list_approvals(
 
 
 def _of_turn(turn: Turn, operator_id: int, label: str, *, may_decide: bool) -> QuerySet[Approval]:
-    """What has run out waits for nobody any more, whether or not a sweep has written it down."""
+    """What has run out waits for nobody any more, whether or not a sweep has written it down.
+
+    What was passed to somebody is their turn, as long as they may decide at all.
+    """
+    passed = Q(assignee__isnull=False) & ~Q(assignee=operator_id)
+    elsewhere = passed & Q(assignee__in=people_who_decide().values("pk"))
     said = Exists(Decision.objects.filter(approval=OuterRef("pk"), operator_id=operator_id))
     mine = Q(state=ApprovalState.PENDING) & ~Q(effect__task__run__submitted_by=label) & ~Q(said)
+    mine &= ~elsewhere
     waiting = Approval.objects.filter(state__in=OPEN, expires_at__gt=ServerClock())
     if turn is Turn.MINE:
         return waiting.filter(mine) if may_decide else Approval.objects.none()

@@ -16,6 +16,8 @@ from coordinator.passes import present
 from coordinator.rounds import Statement, run_round
 from coordinator.states import TaskState
 
+from .asked_changes import COLUMN as ASKED
+from .asked_changes import AskedChanges, asked_changes
 from .effect_rows import EffectView, read_views, views_of
 from .events import EventKind, Fact, record, task_fact
 from .holds import Freed, HoldEnds, end_holds, free_tasks, redirected, waiting_fact
@@ -42,6 +44,7 @@ class Claim:
     slots: dict[str, str]
     parents: dict[str, Any]
     effects: list[EffectView]
+    changes_asked: AskedChanges | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +328,7 @@ def _claim(
     row: tuple[Any, ...], parents: dict[str, Any], effects: list[EffectView], clock: datetime
 ) -> Claim:
     attempt_id, task_id, epoch, generation, cancels, owner, version, expires, run_id, *rest = row
-    node_id, kind, revision, number, input_text, input_digest, replay, slots, _ = rest
+    node_id, kind, revision, number, input_text, input_digest, replay, slots, asked, _ = rest
     return Claim(
         fence=Fence(task_id, attempt_id, epoch, generation, cancels),
         owner=owner,
@@ -343,6 +346,7 @@ def _claim(
         slots=orjson.loads(slots),
         parents=parents,
         effects=effects,
+        changes_asked=asked_changes(asked),
     )
 
 
@@ -371,13 +375,13 @@ UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'L
 WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 """
 #: By the primary key alone: a planner that knows no CLAIMED task yet would begin with the state.
-_READ_CLAIMS: Final = """
+_READ_CLAIMS: Final = f"""
 SELECT t.attempt_id, t.task_id, t.scheduler_epoch, t.claim_generation, t.cancel_generation, t.owner, t.state_version,
        t.lease_expires_at, r.run_id, t.node_id, t.kind, t.revision, t.attempts, t.input, t.input_digest, t.replay,
-       t.slots::text, t.state
+       t.slots::text, {ASKED}, t.state
 FROM coordinator_task t JOIN coordinator_run r ON r.id = t.run_id
 WHERE t.task_id = ANY(%s::uuid[])
-"""
+"""  # noqa: S608 (constants of ours)
 _READ_PARENTS: Final = """
 SELECT d.child_id, p.node_id, c.result_commit_id, c.result_digest, c.result,
        CASE WHEN b.id IS NOT NULL THEN

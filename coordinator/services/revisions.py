@@ -28,7 +28,7 @@ from .settlements import reactivate, settle_runs
 from .texts import MAX_INPUT_BYTES, canonical_text, check_reason
 from .transactions import in_transaction
 
-__all__ = ["Reopened", "Revised", "reopen_task", "revise_task"]
+__all__ = ["Reopened", "Revised", "reopen_task", "revise_task", "supersede"]
 
 #: So many claimed descendants are named in a refusal.
 MAX_NAMED: Final = 20
@@ -160,6 +160,26 @@ def _refusal(task: TaskRow, asked: _Revision, claimed: Sequence[str]) -> Refusal
             return replace(refusal, extra=refusal.extra | {"descendants": list(claimed)})
         case _:
             return rulings.version_mismatch(task, asked.expected_state_version)
+
+
+def supersede(
+    old: TaskRow,
+    *,
+    run_id: UUID,
+    input: str,  # noqa: A002 - the contract's word; canonical text
+    input_digest: str,
+    reason: str,
+    actor: Actor,
+    at: datetime,
+    book: EffectBook,
+) -> Revised:
+    """Put a new task in the place of one that has never been COMMITTED.
+
+    The caller holds the queue's gate, the run's alone, and the rows of the task and its
+    children, and has looked that nothing of it may be out.
+    """
+    asked = _Revision(old.task_id, old.state_version, input, input_digest, reason, actor, None)
+    return _supersede(old, [], run_id, asked, at, book=book)
 
 
 def _supersede(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tenure.cli.approvals import APPROVAL_COMMANDS
 from tenure.cli.commands import COMMANDS, Command
 from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
@@ -69,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: tenure submit run.json --watch",
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (*COMMANDS, *EFFECT_COMMANDS):
+    for command in (*COMMANDS, *EFFECT_COMMANDS, *APPROVAL_COMMANDS):
         _add(commands, command, shared)
     incident = commands.add_parser(
         "incident",

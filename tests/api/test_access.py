@@ -76,6 +76,8 @@ list_approvals       . . . U V O A
 read_approval        . . . U V O A
 approve              . . . . V . A
 reject               . . . . V . A
+ask_for_changes      . . . . V . A
+pass_approval        . . . . V . A
 start_look_up        W . . . V O A
 reconcile_effect     W . . . V O A
 read_metrics         . . . U V O A

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import User
 
 from coordinator.actors import system
 from coordinator.models import Approval, Decision, Dispatch, Event
@@ -71,6 +72,53 @@ class Asked:
     def claimed_again(self) -> Sender:
         api = self.sender.api
         return Sender(api, api.claim(owner="w-2"), self.sender.effect)
+
+
+def test_changes_are_asked_for_and_the_claim_of_the_revision_carries_them(api: Api) -> None:
+    asked = Asked(api)
+    body = {"payload_digest": asked.digest, "reason": "Leave the second recipient out."}
+    reply = api.approver.post(f"{asked.path}/ask-for-changes", body)
+    assert (reply.status, reply.body["state"], reply.body["reason_code"]) == (
+        200,
+        "REJECTED",
+        "CHANGES_ASKED",
+    )
+    assert asked.task_state == "SUPERSEDED"
+    claim = api.claim(owner="w-2")
+    assert claim["fence"]["task_id"] == reply.body["task_id"]
+    words = claim["changes_asked"]
+    assert (words["comment"], words["payload"]) == (body["reason"], PAYLOAD)
+    with nothing_moves():
+        again = api.approver.post(f"{asked.path}/ask-for-changes", body)
+        assert (again.status, again.body["replayed"]) == (200, True)
+        assert asked.approve(api.admin).status == 409
+    record = api.viewer.get(asked.path).body
+    assert (record["reason_code"], record["end_reason"]) == ("CHANGES_ASKED", body["reason"])
+
+
+def test_a_rejection_says_why_in_a_word_of_the_list(api: Api) -> None:
+    asked = Asked(api)
+    with nothing_moves():
+        assert asked.reject(api.approver, reason_code="MOOD").status == 422
+        told = asked.reject(api.approver, reason_code="CHANGES_ASKED")
+        assert told.body["errors"][0]["pointer"] == "/reason_code"
+    reply = asked.reject(api.approver, reason_code="WRONG_RECIPIENT")
+    assert (reply.status, reply.body["reason_code"]) == (200, "WRONG_RECIPIENT")
+
+
+def test_it_is_passed_to_somebody_who_may_decide_and_found_by_their_name(api: Api) -> None:
+    asked = Asked(api)
+    ada = User.objects.get(username__startswith="admin").username
+    body = {"to": ada, "reason": "It is her customer."}
+    with nothing_moves():
+        nobody = api.approver.post(f"{asked.path}/pass", body | {"to": "nobody"})
+        assert nobody.body["errors"][0]["pointer"] == "/to"
+    reply = api.approver.post(f"{asked.path}/pass", body)
+    assert (reply.status, reply.body["assigned_to"]) == (200, ada)
+    (found,) = api.viewer.get(f"/approvals?assigned_to={ada}").body["results"]
+    assert (found["approval_id"], found["assigned_to"]) == (asked.approval_id, ada)
+    assert api.viewer.get("/approvals?assigned_to=nobody").body["results"] == []
+    assert asked.approve(api.approver).status == 200
 
 
 def test_approved_the_task_goes_on_and_one_dispatch_uses_the_grant_up(api: Api) -> None:

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from coordinator.models import Approval, Decision, Event
+from coordinator.models import Approval, Decision, Event, Task
 from tests import world
 from tests.console import desk as desks
 from tests.console.desk import Desk
@@ -310,3 +310,111 @@ def test_nothing_that_can_not_be_seen_hides_in_a_payload(desk: Desk) -> None:
 def test_an_unknown_request_is_not_there(desk: Desk) -> None:
     assert client_of("anna").get(f"/approvals/{uuid4()}").status_code == 404
     assert client_of("anna").get("/approvals?turn=nonsense&after=x&held=y").status_code == 200
+
+
+def test_changes_are_asked_for_with_one_button_and_the_agent_tries_again(desk: Desk) -> None:
+    anna = client_of("anna")
+    words = "Leave the second line out."
+    form = word(desk.refund, "changes", phrase="", reason=words)
+    pages = [anna.post(f"/approvals/{desk.refund}", form, follow=True) for _ in range(2)]
+    receipts = [str(next(iter(page.context["messages"]))) for page in pages]
+    assert receipts[0] == receipts[1]
+    assert "revision 2" in receipts[0]
+    page = pages[1].content.decode()
+    assert "CHANGES_ASKED" in page
+    assert "anna asked for changes: the task went back to the agent" in page
+    assert words in page
+    old = Approval.objects.get(approval_id=desk.refund)
+    task = Task.objects.get(supersedes=old.effect.task)
+    new = desks.ask(task.task_id, {**desks.INVOICE, "amount": "980.00"}, by=desk.fleet)
+    page = anna.get(f"/approvals/{new.approval_id}").content.decode()
+    assert f"Changes were asked for: “{words}”" in " ".join(page.replace("</", " </").split())
+    assert f'href="/approvals/{desk.refund}"' in page
+    assert "Against the earlier request" in page
+    assert "payload changed" in page
+    decided = anna.get("/approvals?turn=decided").content.decode()
+    assert "CHANGES_ASKED" in decided
+    assert (
+        f'href="/approvals/{new.approval_id}"'
+        in anna.get(f"/approvals/{desk.refund}").content.decode()
+    )
+
+
+def test_a_rejection_has_its_reason_code_on_the_page_and_in_the_history(desk: Desk) -> None:
+    anna = client_of("anna")
+    form = word(desk.refund, "reject", phrase="", reason_code="WRONG_RECIPIENT")
+    page = anna.post(f"/approvals/{desk.refund}", form, follow=True).content.decode()
+    assert '<span class="under">WRONG_RECIPIENT</span>' in page
+    assert Event.objects.get(kind="APPROVAL_DECIDED", data__approval_id=str(desk.refund)).data[
+        "reason_code"
+    ] == ("WRONG_RECIPIENT")
+    answer = anna.post(f"/approvals/{desk.transfer}", word(desk.transfer) | {"reason_code": "x"})
+    assert answer.status_code == 422
+
+
+def passing(to: str, **changes: str) -> dict[str, str]:
+    form = {"action_key": str(uuid4()), "to": to, "reason": WHY, "expected_assignee": ""}
+    return form | changes
+
+
+def test_a_request_is_passed_to_another_person_and_moves_between_the_inboxes(desk: Desk) -> None:
+    anna, ben = client_of("anna"), client_of("ben")
+    here = f"/approvals/{desk.refund}"
+    page = anna.get(here).content.decode()
+    assert '<option value="ben">' in page
+    assert "it is nobody&#x27;s turn in particular" in page or "nobody's turn" in page
+    pages = [anna.post(f"{here}/pass", passing("ben"), follow=True) for _ in range(2)]
+    receipts = [str(next(iter(each.context["messages"]))) for each in pages]
+    assert receipts[0] == receipts[1] == "Passed on: it is ben's turn."
+    assert Event.objects.filter(kind="APPROVAL_PASSED").count() == 1
+    inbox = {name: client_of(name).get("/approvals").content.decode() for name in ("anna", "ben")}
+    assert f"{here}?turn=mine" not in inbox["anna"]
+    assert f"{here}?turn=mine" in inbox["ben"]
+    others = anna.get("/approvals?turn=others").content.decode()
+    assert f"{here}?turn=others" in others
+    assert "passed to ben" in others
+    page = ben.get(here).content.decode()
+    assert "Everybody who may decide still can." in page
+    anna.post(here, word(desk.refund))  # it was passed on, and she may decide all the same
+    assert state(desk.refund) == "APPROVED"
+
+
+def test_what_was_passed_to_somebody_who_may_no_longer_decide_is_everybodys_again(
+    desk: Desk,
+) -> None:
+    anna, _ = client_of("anna"), client_of("ben")
+    here = f"/approvals/{desk.refund}"
+    anna.post(f"{here}/pass", passing("ben"))
+    User.objects.get(username="ben").groups.clear()
+    assert f"{here}?turn=mine" in anna.get("/approvals").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "told"),
+    [
+        (passing("nobody"), 422, "may not decide on this"),
+        (passing("olga"), 422, "may not decide on this"),  # its run is hers
+        (passing(""), 422, "Choose somebody."),
+        (passing("ben", reason="short"), 422, "Say why in 10 characters or more."),
+        (passing("ben", expected_assignee="carla"), 409, "STATE_VERSION_MISMATCH"),
+    ],
+)
+def test_passing_on_that_makes_no_sense_is_told_and_moves_nothing(
+    desk: Desk, form: dict[str, str], status: int, told: str
+) -> None:
+    anna, _, _ = client_of("anna"), client_of("ben"), client_of("olga", "admin")
+    before = world.fingerprint()
+    answer = anna.post(f"/approvals/{desk.newsletter}/pass", form)
+    assert answer.status_code == status
+    assert told in answer.content.decode()
+    assert world.fingerprint() == before
+
+
+def test_its_submitter_and_who_may_not_approve_pass_nothing_on(desk: Desk) -> None:
+    client_of("ben")
+    before = world.fingerprint()
+    for client in (client_of("olga", "admin"), client_of("viktor", "viewer")):
+        answer = client.post(f"/approvals/{desk.newsletter}/pass", passing("ben"))
+        assert answer.status_code == 403
+    assert world.fingerprint() == before
+    assert client_of("anna").get(f"/approvals/{desk.refund}/pass").status_code == 405

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
+from tenure import Claim
 from tenure.cli import main
-from tenure.cli.effects import exact
+from tenure.cli.approvals import exact
 from tests.downstreams import parts
 from tests.downstreams.relay import Fault
 from tests.downstreams.stage import Stage
@@ -94,6 +96,30 @@ def test_a_rejected_mail_fails_its_task_with_the_reason(mail: Stage, capsys: Cap
     assert (mail.state, mail.performed) == ("FAILED", 0)
     assert main(["approve", approval_id, "--yes"]) == 1
     assert "ALREADY_SETTLED" in capsys.readouterr().err
+
+
+def test_a_mail_is_sent_back_passed_on_and_prepared_anew(mail: Stage, capsys: Capture) -> None:
+    approval_id = _waiting(capsys)
+    mail.site.operator_token("approver")
+    paul = User.objects.get(groups__name="approver").username
+    assert main(["pass", approval_id, "--to", paul, "--reason", "his customer"]) == 0
+    assert capsys.readouterr().out == f"it is {paul}'s turn\n"
+    assert main(["pass", approval_id, "--to", "nobody", "--reason", "why not"]) == 1
+    assert "/to" in capsys.readouterr().err
+    words = "leave the attachment out"
+    assert main(["ask-for-changes", approval_id, "--reason", words, "--json"]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert (asked["reason_code"], asked["revision"]) == ("CHANGES_ASKED", 2)
+    heard: list[str] = []
+
+    def perform(claim: Claim) -> Any:
+        assert claim.changes_asked is not None
+        heard.append(claim.changes_asked.comment)
+        return mail.perform(claim)
+
+    assert mail.run(perform)["parked"] == 1
+    assert heard == [words]
+    assert _waiting(capsys) != approval_id
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
@@ -192,7 +218,17 @@ def test_what_eyes_would_miss_is_escaped_and_the_rest_is_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["effects", "effect", "reconcile", "approvals", "approve", "reject"]
+    "command",
+    [
+        "effects",
+        "effect",
+        "reconcile",
+        "approvals",
+        "approve",
+        "reject",
+        "ask-for-changes",
+        "pass",
+    ],
 )
 def test_each_command_explains_itself_with_an_example(command: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:

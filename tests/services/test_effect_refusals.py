@@ -218,12 +218,18 @@ ATTEMPTS: list[tuple[str, str]] = [
     ("dispatch_redeemed_once", dispatch("used", "redeem_id = 'r'")),
     (
         "approval_state",
-        copy("approval", "state = 'REJECTED'", approval_id=NEW, state="MAYBE"),
+        copy("approval", "state = 'REJECTED'", approval_id=NEW, state="MAYBE", reason_code=None),
     ),
     (
         "approval_approvers",
         copy("approval", "state = 'REJECTED'", approval_id=NEW, required_approvers=3),
     ),
+    (
+        "approval_reason_code",
+        copy("approval", "state = 'REJECTED'", approval_id=NEW, reason_code="MOOD"),
+    ),
+    ("approval_reason_code", approval("used", "reason_code = 'OTHER'")),
+    ("approval_passed_by_somebody", approval("asked", "assigned_by = 'operator:x'")),
     # one of each
     ("effect_slot", copy("effectslot", "node_id = 'void'", effect_id="x")),
     (

@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 
 from coordinator.services.reconciliation import Finding, Method, Verdict
 from coordinator.services.reports import Report
-from coordinator.states import DispatchOutcome
+from coordinator.states import DispatchOutcome, RejectionCode
 
 from .fields import Body, Counter, Digest, FenceBody, Json, Name, Reason, Word
 
@@ -94,4 +94,21 @@ class ApproveBody(Body):
 class RejectBody(Body):
     payload_digest: Digest
     reason: Reason
+    reason_code: Annotated[RejectionCode, Field(strict=False)] = RejectionCode.OTHER
     expected_version: Counter | None = None
+
+
+class AskForChangesBody(Body):
+    """`reason` is what the agent reads: what it is to do otherwise."""
+
+    payload_digest: Digest
+    reason: Reason
+    expected_version: Counter | None = None
+
+
+class PassBody(Body):
+    """`to` names a person; `expected_assignee` is whose turn it was as you saw it (empty: nobody's)."""
+
+    to: Name
+    reason: Reason
+    expected_assignee: Annotated[str, Field(max_length=200)] | None = None

@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from coordinator.access import Operation, sees_payloads
-from coordinator.api.bodies.effects import ApproveBody, RejectBody
-from coordinator.api.bodies.fields import LaneWord, Word
+from coordinator.api.bodies.effects import ApproveBody, AskForChangesBody, PassBody, RejectBody
+from coordinator.api.bodies.fields import LaneWord, Name, Word
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
@@ -16,6 +16,8 @@ from coordinator.selectors.approvals import (
     find_approval,
     list_approvals,
 )
+from coordinator.services.approval_changes import ChangesAsked, ask_for_changes
+from coordinator.services.approval_passes import Passed, pass_approval
 from coordinator.services.approvals import Decided, approve, reject
 from coordinator.states import ApprovalState
 
@@ -30,6 +32,7 @@ _REFUSALS = (
 
 class ApprovalQuery(PageQuery):
     state: ApprovalState | None = None
+    assigned_to: Name | None = None
     queue: LaneWord | None = None
     downstream: Word | None = None
     task_id: UUID | None = None
@@ -44,7 +47,7 @@ class Approvals(Endpoint):
     )
     def get(self, call: Call[None]) -> Page[ApprovalRecord]:
         query: ApprovalQuery = call.query
-        filters = ApprovalFilters(query.state, query.queue, query.downstream, query.task_id)
+        filters = ApprovalFilters(**query.model_dump(exclude={"cursor", "limit"}))
         shows = sees_payloads(call.caller)
         return page_of(
             call.request,
@@ -100,6 +103,48 @@ class ApprovalReject(Endpoint):
             approval_id=uuid_of(approval_id, "approval"),
             payload_digest=call.body.payload_digest,
             reason=call.body.reason,
+            code=call.body.reason_code,
             expected_version=call.body.expected_version,
+            actor=call.caller,
+        )
+
+
+class ApprovalChanges(Endpoint):
+    @operation(
+        Operation.ASK_FOR_CHANGES,
+        "Ask for changes: the task is revised with the same input, and its next claim carries the words",
+        body=AskForChangesBody,
+        answer=ChangesAsked,
+        refusals=(*_REFUSALS, Outcome.RECONCILE_FIRST, Outcome.ALREADY_COMMITTED),
+    )
+    def post(self, call: Call[AskForChangesBody], approval_id: str) -> ChangesAsked | Refusal:
+        return ask_for_changes(
+            approval_id=uuid_of(approval_id, "approval"),
+            payload_digest=call.body.payload_digest,
+            reason=call.body.reason,
+            expected_version=call.body.expected_version,
+            actor=call.caller,
+        )
+
+
+class ApprovalPass(Endpoint):
+    @operation(
+        Operation.PASS_APPROVAL,
+        "Pass it to another person who may decide; everybody else who may still can",
+        body=PassBody,
+        answer=Passed,
+        refusals=(
+            Outcome.NOT_FOUND,
+            Outcome.FORBIDDEN,
+            Outcome.ALREADY_SETTLED,
+            Outcome.STATE_VERSION_MISMATCH,
+        ),
+    )
+    def post(self, call: Call[PassBody], approval_id: str) -> Passed | Refusal:
+        return pass_approval(
+            approval_id=uuid_of(approval_id, "approval"),
+            to=call.body.to,
+            reason=call.body.reason,
+            expected_assignee=call.body.expected_assignee,
             actor=call.caller,
         )
