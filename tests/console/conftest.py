@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.console import scene as scenes
 from tests.console.desk import Desk, compose_desk
 from tests.console.scene import PASSWORD, Scene, person
+from tests.console.siege import Siege, compose_siege
+from tests.snapshots import restored
 
 #: A fleet's laptop and a phone: every wait of a test ends by then, or says what it waited for.
 PATIENCE_MS = 20_000
@@ -97,28 +99,45 @@ def session_cookie(user: Any, url: str) -> Any:
     return {"name": name, "value": client.cookies[name].value, "url": url}
 
 
+#: Put back from a snapshot into an empty database: whoever adds rows to them asks for them first.
+WORLDS = ("scene", "desk", "siege", "shadowed", "ground")
+
+
 @pytest.fixture
 def scene(transactional_db: None) -> Scene:
-    return scenes.compose()
+    return restored(scenes.compose)
 
 
 @pytest.fixture
 def desk(transactional_db: None) -> Desk:
-    return compose_desk()
+    return restored(compose_desk)
 
 
 @pytest.fixture
-def operator(transactional_db: None) -> Any:
+def siege(transactional_db: None) -> Siege:
+    return restored(compose_siege)
+
+
+@pytest.fixture
+def worlds(request: pytest.FixtureRequest, transactional_db: None) -> None:
+    """The worlds that the test asks for, before anybody else is there."""
+    for name in WORLDS:
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
+
+
+@pytest.fixture
+def operator(worlds: None) -> Any:
     return person("olga", "operator")
 
 
 @pytest.fixture
-def admin(transactional_db: None) -> Any:
+def admin(worlds: None) -> Any:
     return person("ada", "admin")
 
 
 @pytest.fixture
-def viewer(transactional_db: None) -> Any:
+def viewer(worlds: None) -> Any:
     return person("viktor", "viewer")
 
 

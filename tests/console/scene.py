@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 
@@ -66,9 +68,15 @@ class Scene:
 
 def person(name: str, role: str) -> User:
     ensure_roles()
-    user = User.objects.create_user(name, password=PASSWORD)
+    user = User.objects.create(username=name, password=_hashed())
     user.groups.add(Group.objects.get(name=role))
     return user
+
+
+@cache
+def _hashed() -> str:
+    """Hashing takes its time, on purpose; each process of the tests needs it once."""
+    return make_password(PASSWORD)
 
 
 @contextmanager

@@ -34,12 +34,12 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def boss(transactional_db: None) -> User:
+def boss(worlds: None) -> User:
     return person("boss", "admin")
 
 
 @pytest.fixture
-def on_call(transactional_db: None) -> User:
+def on_call(worlds: None) -> User:
     return person("olga", "operator")
 
 

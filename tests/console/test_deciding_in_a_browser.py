@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
 
 @pytest.fixture
-def anna(transactional_db: None) -> Any:
+def anna(worlds: None) -> Any:
     return person("anna", "approver")
 
 

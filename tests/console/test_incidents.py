@@ -21,11 +21,6 @@ from tests.effects import ledger
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def siege(transactional_db: None) -> Siege:
-    return sieges.compose_siege()
-
-
 def form(incident_id: UUID, **fields: Any) -> dict[str, Any]:
     """What a step's form carries."""
     row = read_incident(incident_id)

@@ -19,12 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
 
 @pytest.fixture
-def siege(transactional_db: None) -> Siege:
-    return sieges.compose_siege()
-
-
-@pytest.fixture
-def ben(transactional_db: None) -> Any:
+def ben(worlds: None) -> Any:
     return person("ben", "operator")
 
 

@@ -13,6 +13,7 @@ from tests.console import rollout
 from tests.console.conftest import Open
 from tests.console.scene import person
 from tests.console.test_pages_in_a_browser import look
+from tests.snapshots import restored
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUEUE = rollout.QUEUE
@@ -21,7 +22,7 @@ WHY = "Known since March; claim.v1 mends it."
 
 @pytest.fixture
 def shadowed(transactional_db: None) -> None:
-    rollout.shadowed()
+    restored(rollout.shadowed)
 
 
 @pytest.mark.usefixtures("shadowed")
