@@ -2,7 +2,7 @@
 
 from graphlib import CycleError, TopologicalSorter
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.services.cycles import find_cycle
@@ -13,6 +13,11 @@ GRAPHS = st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES))
 )
 
 
+#: A busy machine draws slowly; that says nothing of the graphs.
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@QUICK
 @given(GRAPHS)
 def test_a_cycle_is_told_exactly_where_the_standard_library_finds_one(
     parents: dict[str, list[str]],
@@ -25,6 +30,7 @@ def test_a_cycle_is_told_exactly_where_the_standard_library_finds_one(
     assert bool(find_cycle(parents)) == cyclic
 
 
+@QUICK
 @given(GRAPHS)
 def test_each_node_of_the_cycle_waits_for_the_one_before_it(parents: dict[str, list[str]]) -> None:
     cycle = find_cycle(parents)
