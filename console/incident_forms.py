@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from console.forms import Phrase, Reason
+from coordinator.intake_shares import WHOLE
 
 MAX_CHOICES: Final = 1_000
 
@@ -92,7 +93,16 @@ class Switch(Typed):
 
 
 class Resume(Step):
-    """Open the intake again."""
+    """Open the intake again: all of it, or a part first."""
+
+    percent = forms.IntegerField(
+        min_value=0,
+        max_value=WHOLE,
+        error_messages={
+            name: gettext_lazy("A whole number from 0 to 100.")
+            for name in ("required", "invalid", "min_value", "max_value")
+        },
+    )
 
 
 class Abort(Step):

@@ -12,6 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from coordinator.intake_shares import WHOLE
 from coordinator.selectors.incident_gates import Gate
 from coordinator.selectors.incidents import IncidentRecord, StepRecord
 from coordinator.states import IncidentState
@@ -69,6 +70,16 @@ class Condition:
 
 def at_hand(incident: IncidentRecord) -> int:
     return _AT_HAND[IncidentState(incident.state)]
+
+
+#: What a person is offered first, and what comes after that.
+_PARTS: Final = (10, 50)
+
+
+def first_part(incident: IncidentRecord) -> int:
+    """The next larger part to let in: 10 %, 50 %, everything. After a hold it begins anew."""
+    now = max((lane.intake_share for lane in incident.queues), default=0)
+    return next((part for part in _PARTS if part > now), WHOLE)
 
 
 def is_open(incident: IncidentRecord, number: int) -> bool:

@@ -71,6 +71,8 @@ EVENT_LOOKS: Final[dict[str, Look]] = {
     "REFUSED": Look("fenced", "shield-x"),
     "ALARM": Look("failed", "siren"),
     "INTAKE_STOPPED": Look("failed", "octagon-x"),
+    "CANARY_SET": Look("unknown", "bird"),
+    "CANARY_HELD": Look("failed", "octagon-x"),
     "INTAKE_OPENED": Look("commit", "door-open"),
     "EPOCH_BUMPED": Look("prepared", "chevrons-up"),
     "POLICY_CHANGED": Look("ready", "sliders-horizontal"),

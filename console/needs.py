@@ -48,6 +48,7 @@ def find_needs(
         *_uncovered(assurance.coverage),
         *_undrilled(assurance.drills),
         *_broken(assurance.audit),
+        *_held(shell),
         *_break_glass(shell),
         *_waiting_for_people(queues),
         *_failed(queues),
@@ -128,6 +129,20 @@ def _broken(audit: AuditRecord | None) -> Iterator[Need]:
             sum(audit.broken.values()),
             audit.finished_at,
         )
+
+
+def _held(shell: Shell) -> Iterator[Need]:
+    for incident in shell.incidents:
+        if incident.held_at:
+            yield Need(
+                "failed",
+                "octagon-x",
+                _("The canary of an incident was held: its commits are fenced"),
+                _("Nothing is let in to %(queues)s until a person says how to go on.")
+                % {"queues": incident.queues},
+                reverse("console:incident-step", args=[incident.incident_id, 6]),
+                since=incident.held_at,
+            )
 
 
 def _break_glass(shell: Shell) -> Iterator[Need]:

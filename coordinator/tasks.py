@@ -7,6 +7,7 @@ from coordinator.services import (
     approvals,
     audits,
     bulk_steps,
+    canaries,
     coverage,
     deadlines,
     drills,
@@ -24,8 +25,9 @@ from coordinator.site.adapters import registered_adapters
 
 @shared_task(name="coordinator.tasks.sweep", ignore_result=True)
 def sweep() -> int:
-    """Mark lapsed leases reclaimable and tell waiting workers. Each second (contract 7)."""
+    """Mark lapsed leases reclaimable, tell waiting workers, watch canaries. Each second (contract 7, 12)."""
     marked = leases.sweep()
+    canaries.watch_canaries(actor=system("canary"))
     for queue_id in marked:
         hints.notify(queue_id)
     return sum(marked.values())

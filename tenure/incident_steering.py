@@ -50,6 +50,7 @@ class IncidentQueue:
     scheduler_epoch: int
     intake: str
     active_pool: str
+    intake_share: int = 0
     intake_before: str = ""
     pool_before: str = ""
     pool_after: str | None = None
@@ -70,6 +71,20 @@ class IncidentStep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class IncidentCanary:
+    """A part of the intake that was let in; 0 is a stop. `held`: the server did that by itself."""
+
+    share: int
+    version: int
+    by: str
+    at: datetime
+    reason: str = ""
+    held: bool = False
+    commits: int | None = None
+    fenced: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Incident:
     """Where an incident stands; `version` rises with each decision."""
 
@@ -83,6 +98,7 @@ class Incident:
     ended_at: datetime | None = None
     queues: tuple[IncidentQueue, ...] = ()
     steps: tuple[IncidentStep, ...] = ()
+    canaries: tuple[IncidentCanary, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +118,7 @@ class StepTaken:
     voided_approvals: int = 0
     pending_results: int = 0
     alone: bool = False
+    share: int = 0
     replayed: bool = False
 
 
@@ -224,6 +241,13 @@ class IncidentSteering(ABC):
     ) -> StepTaken:
         """Open intake again: the incident is over."""
         return self._step(incident_id, "resume", {"reason": reason}, expected_version)
+
+    def let_in(
+        self, incident_id: str, percent: int, *, expected_version: int, reason: str = ""
+    ) -> StepTaken:
+        """Let `percent` of the tasks in before the whole intake is opened; 0 stops that again."""
+        body: dict[str, Json] = {"percent": percent, "reason": reason}
+        return self._step(incident_id, "resume", body, expected_version)
 
     def abort_incident(
         self, incident_id: str, *, reason: str, expected_version: int | None = None

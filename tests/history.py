@@ -191,6 +191,13 @@ RULES: dict[str, str] = {
         JOIN coordinator_queue q ON q.id = l.queue_id
         WHERE l.is_open = (i.state IN ('CLOSED', 'ABORTED')) OR l.is_open AND q.intake <> 'STOPPED'
     """,
+    "a part of the intake is what the newest word of its open incident says": """
+        SELECT q.name, q.intake_share, c.share FROM coordinator_queue q
+        LEFT JOIN coordinator_incidentqueue l ON l.queue_id = q.id AND l.is_open
+        LEFT JOIN LATERAL (SELECT share FROM coordinator_incidentcanary c WHERE c.incident_id = l.incident_id
+                           ORDER BY c.id DESC LIMIT 1) c ON true
+        WHERE q.intake_share <> coalesce(c.share, 0)
+    """,
     "nothing of an older epoch was granted or committed after its bump was told": """
         SELECT e.id, e.kind, b.id FROM coordinator_event b JOIN coordinator_event e ON e.queue_id = b.queue_id
           AND e.id > b.id AND e.kind IN ('CLAIMED', 'COMMITTED', 'EFFECT_ACCEPTED', 'EFFECT_REDEEMED')
@@ -249,6 +256,7 @@ _STANDING = {
     "incident": "to_jsonb(t)",
     "incidentqueue": "to_jsonb(t)",
     "incidentstep": "to_jsonb(t)",
+    "incidentcanary": "to_jsonb(t)",
     "incidenthold": "to_jsonb(t)",
     "incidenteffect": "to_jsonb(t)",
     "candidatedecision": "to_jsonb(t)",

@@ -281,6 +281,7 @@ FACT_TABLES = (
     "incident",
     "incidentqueue",
     "incidentstep",
+    "incidentcanary",
     "incidenthold",
     "incidenteffect",
     "candidatedecision",

@@ -22,12 +22,14 @@ from console.incident_steps import (
     SWITCH,
     at_hand,
     conditions_of,
+    first_part,
     is_open,
     stages_of,
 )
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from coordinator import digests
+from coordinator.intake_shares import WHOLE
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import console_incidents
 from coordinator.selectors.incident_gates import Gate, read_gate
@@ -35,7 +37,13 @@ from coordinator.selectors.incident_markdown import render_markdown
 from coordinator.selectors.incident_previews import preview_bump
 from coordinator.selectors.incident_reports import tell_incident
 from coordinator.selectors.incidents import IncidentRecord, confirmation, read_incident
-from coordinator.services import incident_bumps, incident_candidates, incident_switches, incidents
+from coordinator.services import (
+    canaries,
+    incident_bumps,
+    incident_candidates,
+    incident_switches,
+    incidents,
+)
 from coordinator.services.answers import RequestKey
 from coordinator.services.incident_candidates import CandidatesDecided
 from coordinator.services.incident_hearings import StepTaken
@@ -197,7 +205,10 @@ def _switch(request: HttpRequest, found: IncidentRecord, told: dict[str, Any]) -
 
 
 def _resume(request: HttpRequest, found: IncidentRecord, told: dict[str, Any]) -> Any:
-    return incidents.resume_intake(**_asked(request, found, told))
+    asked, percent = _asked(request, found, told), told["percent"]
+    if percent < WHOLE:
+        return canaries.let_in(percent=percent, **asked)
+    return incidents.resume_intake(**asked)
 
 
 _ACTS: Final[dict[int, Callable[[HttpRequest, IncidentRecord, dict[str, Any]], Any]]] = {
@@ -263,6 +274,10 @@ def _receipt(answer: StepTaken | CandidatesDecided) -> str:
             return _("Switched: %(pool)s is the active pool.") % {
                 "pool": answer.queues[0].active_pool
             }
+        case "CANARY" if answer.share:
+            return _("%(n)d %% of the tasks are let in.") % {"n": answer.share}
+        case "CANARY":
+            return _("Nothing is let in any more.")
         case "CLOSED":
             return _("The intake is open again. The incident is CLOSED.")
         case _:
@@ -363,6 +378,8 @@ def _of_step(found: IncidentRecord, number: int, gate: Gate | None) -> dict[str,
         case 5:
             pools = console_incidents.pools_to_switch_to(names)
             return {"pools": pools}
+        case 6:
+            return {"canary": console_incidents.read_canary(found), "percent": first_part(found)}
         case 7:
             return {"story": tell_incident(found.incident_id)}
         case _:

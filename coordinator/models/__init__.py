@@ -12,6 +12,7 @@ from .event import Event, StoredAnswer
 from .incident import (
     CandidateDecision,
     Incident,
+    IncidentCanary,
     IncidentEffect,
     IncidentHold,
     IncidentQueue,
@@ -52,6 +53,7 @@ __all__ = [
     "Event",
     "Evidence",
     "Incident",
+    "IncidentCanary",
     "IncidentEffect",
     "IncidentHold",
     "IncidentQueue",

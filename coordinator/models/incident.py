@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
+from coordinator.intake_shares import WHOLE
 from coordinator.states import ENDED_INCIDENT, CandidateRuling, IncidentState
 
 from .attempt import Attempt
@@ -103,6 +104,37 @@ class IncidentStep(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step} by {self.actor}"
+
+
+class IncidentCanary(models.Model):
+    """How much of the intake was let in from then on, by whom and why; 0 is a hold. Append-only."""
+
+    id = models.BigAutoField(primary_key=True)
+    incident = models.ForeignKey(
+        Incident, on_delete=models.PROTECT, related_name="canaries", db_index=False
+    )
+    version = models.BigIntegerField()  # the incident's, after it
+    share = models.SmallIntegerField()  # per cent
+    actor = models.TextField()
+    address = models.TextField(default="")
+    request_id = models.TextField(default="")
+    reason = models.TextField()
+    at = models.DateTimeField()
+    #: What held it, where the watch did: commits and fenced commits of what had been let in.
+    commits = models.IntegerField(null=True)
+    fenced = models.IntegerField(null=True)
+    receipt = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="incident_canary_once", fields=["incident", "version"]),
+            models.CheckConstraint(
+                name="incident_canary_share", condition=Q(share__gte=0, share__lt=WHOLE)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.share} % by {self.actor}"
 
 
 class IncidentHold(models.Model):

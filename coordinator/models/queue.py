@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from coordinator.intake_shares import WHOLE
 from coordinator.shadow.lanes import SUFFIX
 from coordinator.states import MIN_TTL_SECONDS, Guarantee, Intake, RolloutStage
 
@@ -33,6 +34,8 @@ class Queue(models.Model):
     name = models.TextField(unique=True)
     scheduler_epoch = models.BigIntegerField(default=1)
     intake = models.TextField(choices=[(s, s) for s in Intake], default=Intake.OPEN)
+    #: Per cent of the tasks that are let in although the intake is STOPPED: the canary of an incident.
+    intake_share = models.SmallIntegerField(default=0, db_default=0)
     active_pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="queues")
     rollout_stage = models.TextField(
         choices=[(s, s) for s in RolloutStage], default=RolloutStage.CONDITIONAL_WRITES
@@ -70,6 +73,11 @@ class Queue(models.Model):
                 condition=Q(shadow_settle_seconds__gte=0, promotion_rounds__gte=1),
             ),
             models.CheckConstraint(name="queue_intake", condition=Q(intake__in=list(Intake))),
+            models.CheckConstraint(
+                name="queue_intake_share",
+                condition=Q(intake_share=0)
+                | Q(intake=Intake.STOPPED, intake_share__gte=1, intake_share__lt=WHOLE),
+            ),
             models.CheckConstraint(
                 name="queue_stage", condition=Q(rollout_stage__in=list(RolloutStage))
             ),

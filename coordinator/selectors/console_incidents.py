@@ -10,8 +10,16 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Max, Q
 
 from coordinator.models import Attempt, Credential, Incident, Pool
+from coordinator.selectors.canaries import (
+    MAX_FENCED_PART,
+    MIN_FENCED,
+    CanaryPulse,
+    CanaryRecord,
+    read_pulse,
+)
 from coordinator.selectors.console_counts import capped_counts
 from coordinator.selectors.incident_gates import is_drained
+from coordinator.selectors.incidents import IncidentRecord
 from coordinator.selectors.reasons import ServerClock
 from coordinator.states import IncidentState
 
@@ -78,6 +86,27 @@ def count_claims_since(incident_id: UUID, opened_at: datetime) -> int:
     lanes = Incident.objects.filter(incident_id=incident_id).values("lanes__queue_id")
     granted = Attempt.objects.filter(attempt_id__gte=first, task__queue_id__in=lanes)
     return capped_counts({"n": granted.filter(started_at__gt=opened_at)})["n"]
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What is let in at the moment, since when, how it fares; and where the watch would hold it."""
+
+    share: int
+    newest: CanaryRecord | None
+    pulse: CanaryPulse | None
+    min_fenced: int = MIN_FENCED
+    max_part: int = round(MAX_FENCED_PART * 100)
+
+
+def read_canary(incident: IncidentRecord) -> Canary:
+    """At most two queries, and those only while a part is let in."""
+    newest = incident.canaries[-1] if incident.canaries else None
+    if newest is None or not newest.share or incident.ended_at is not None:
+        return Canary(0, newest, None)
+    lanes = Incident.objects.filter(incident_id=incident.incident_id)
+    queue_ids = list(lanes.values_list("lanes__queue_id", flat=True))
+    return Canary(newest.share, newest, read_pulse(newest.at, queue_ids))
 
 
 def pools_to_switch_to(queues: Sequence[str]) -> list[PoolToSwitchTo]:

@@ -11,6 +11,9 @@ from django.db import connection
 MAX_QUEUE_NAMES: Final = 200
 #: So many open incidents are named in the banner; their list has all.
 MAX_INCIDENTS: Final = 5
+#: So many uses of a break-glass are told, the last ones, for so long.
+MAX_USED_GLASS: Final = 3
+USED_GLASS_TOLD_HOURS: Final = 24
 #: What waits for people is counted so far; beyond it stands "99+".
 COUNTED: Final = 99
 
@@ -32,6 +35,20 @@ class OpenIncident:
     state: str
     opened_by: str
     queues: str
+    #: Per cent that its canary lets in; whether the watch has held that, and when.
+    share: int = 0
+    held_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedBreakGlass:
+    """A rule was passed by: a session past the guard (`session`), or an epoch raised alone (`bump`)."""
+
+    kind: str
+    ref: str
+    who: str
+    why: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,8 @@ class Shell:
     asked: int = 0
     unknown: int = 0
     incidents: tuple[OpenIncident, ...] = ()
+    #: Told for a day after it was over.
+    used_glass: tuple[UsedBreakGlass, ...] = ()
 
     @property
     def asked_shown(self) -> str:
@@ -76,10 +95,22 @@ SELECT clock.now, q.names, q.total, q.stopped, q.epoch,
   (SELECT json_agg(open)::text FROM (
      SELECT i.incident_id, i.state, i.opened_by, (
        SELECT left(string_agg(named.name, ', ' ORDER BY named.name), 300) FROM coordinator_incidentqueue l
-       JOIN coordinator_queue named ON named.id = l.queue_id WHERE l.incident_id = i.incident_id) AS queues
+       JOIN coordinator_queue named ON named.id = l.queue_id WHERE l.incident_id = i.incident_id) AS queues,
+       (SELECT max(named.intake_share) FROM coordinator_incidentqueue l
+        JOIN coordinator_queue named ON named.id = l.queue_id WHERE l.incident_id = i.incident_id) AS share,
+       (SELECT CASE WHEN c.fenced IS NOT NULL THEN c.at END FROM coordinator_incidentcanary c
+        WHERE c.incident_id = i.incident_id ORDER BY c.id DESC LIMIT 1) AS held_at
      FROM coordinator_incident i
      WHERE i.incident_id IN (SELECT incident_id FROM coordinator_incidentqueue WHERE is_open)
-     ORDER BY i.incident_id LIMIT %s) AS open)
+     ORDER BY i.incident_id LIMIT %s) AS open),
+  (SELECT json_agg(used)::text FROM (
+     SELECT 'session' AS kind, id::text AS ref, opened_by AS who, reason AS why, opened_at AS at
+     FROM coordinator_breakglass WHERE coalesce(closed_at, expires_at) <= clock.now
+       AND coalesce(closed_at, expires_at) > clock.now - make_interval(hours => %s)
+     UNION ALL
+     SELECT 'bump', incident_id::text, actor, reason, at FROM coordinator_incidentstep
+     WHERE step = 'BUMPED' AND at > clock.now - make_interval(hours => %s) AND (receipt ->> 'alone')::boolean
+     ORDER BY at DESC LIMIT %s) AS used)
 FROM clock
 CROSS JOIN (
   SELECT (array_agg(name ORDER BY name))[1:%s] AS names, count(*) AS total,
@@ -96,10 +127,11 @@ LEFT JOIN LATERAL (
 def read_shell() -> Shell:
     """`epoch` is the highest of all queues, None without any."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_INCIDENTS, MAX_QUEUE_NAMES))
+        told = (USED_GLASS_TOLD_HOURS, USED_GLASS_TOLD_HOURS, MAX_USED_GLASS)
+        cursor.execute(_READ, (COUNTED + 1, COUNTED + 1, MAX_INCIDENTS, *told, MAX_QUEUE_NAMES))
         row = cursor.fetchone()
     assert row is not None
-    now, names, total, stopped, epoch, hold, *session, asked, unknown, incidents = row
+    now, names, total, stopped, epoch, hold, *session, asked, unknown, incidents, used = row
     return Shell(
         now=now,
         queue_names=tuple(names or ()),
@@ -110,5 +142,16 @@ def read_shell() -> Shell:
         hold=hold or "",
         asked=asked,
         unknown=unknown,
-        incidents=tuple(OpenIncident(**each) for each in orjson.loads(incidents or "[]")),
+        incidents=tuple(
+            OpenIncident(**each | {"held_at": _instant(each["held_at"])})
+            for each in orjson.loads(incidents or "[]")
+        ),
+        used_glass=tuple(
+            UsedBreakGlass(**each | {"at": _instant(each["at"])})
+            for each in orjson.loads(used or "[]")
+        ),
     )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -38,6 +38,15 @@ def _lines(story: IncidentStory) -> Iterator[str]:
         ["step", "at", "by", "from", "why"],
         [[step.step, step.at, step.by, step.address, step.reason] for step in incident.steps],
     )
+    if incident.canaries:
+        yield from _section(
+            "What was let in first",
+            ["at", "per cent", "by", "why", "commits", "of them fenced"],
+            [
+                [each.at, each.share, each.by, each.reason, each.commits, each.fenced]
+                for each in incident.canaries
+            ],
+        )
     yield from _section(
         "How long", ["part", "seconds"], [[name, getattr(story.durations, name)] for name in _STEPS]
     )

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from coordinator.models import Incident, IncidentQueue
 from coordinator.states import ENDED_INCIDENT, IncidentState
 
+from .canaries import CanaryRecord, canary_record
 from .incident_gates import is_drained
 
 #: What is typed to bump an incident over every queue that there was.
@@ -30,6 +31,7 @@ class IncidentLane:
     name: str
     scheduler_epoch: int
     intake: str
+    intake_share: int  # per cent that a canary lets in
     active_pool: str
     intake_before: str
     pool_before: str
@@ -64,6 +66,7 @@ class IncidentRecord:
     opened_at: datetime
     ended_at: datetime | None
     steps: list[StepRecord]
+    canaries: list[CanaryRecord]
 
 
 def confirmation(names: Sequence[str], *, covers_all: bool) -> str:
@@ -72,8 +75,8 @@ def confirmation(names: Sequence[str], *, covers_all: bool) -> str:
 
 
 def list_incidents(filters: IncidentFilters) -> QuerySet[Incident]:
-    """Newest first; page by `incident_id`. Lanes, queues and steps come with it: four queries."""
-    found = Incident.objects.prefetch_related("lanes__queue", "steps")
+    """Newest first; page by `incident_id`. Lanes, queues, steps and canaries come with it: five queries."""
+    found = Incident.objects.prefetch_related("lanes__queue", "steps", "canaries")
     if filters.queue is not None:
         found = found.filter(lanes__queue__name=filters.queue)
     if filters.is_open is not None:
@@ -124,6 +127,9 @@ def incident_record(incident: Incident) -> IncidentRecord:
             )
             for step in sorted(incident.steps.all(), key=lambda step: step.pk)
         ],
+        canaries=[
+            canary_record(row) for row in sorted(incident.canaries.all(), key=lambda row: row.pk)
+        ],
     )
 
 
@@ -141,6 +147,7 @@ def _lane(lane: IncidentQueue) -> IncidentLane:
         name=queue.name,
         scheduler_epoch=queue.scheduler_epoch,
         intake=queue.intake,
+        intake_share=queue.intake_share,
         active_pool=queue.active_pool_id,
         intake_before=lane.intake_before,
         pool_before=lane.pool_before,

@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import BooleanField, ExpressionWrapper, F, Func, OuterRef, Q, Value
 from django.db.models.functions import Replace
 
+from coordinator.intake_shares import is_let_in
 from coordinator.models import Credential, Queue, Task
 from coordinator.shadow.lanes import SUFFIX, is_rehearsal, queue_of
 from coordinator.states import Intake, Replay, RolloutStage, TaskState
@@ -37,8 +38,11 @@ def obstacles(task: Any) -> Iterator[Reason]:
         return
     queue = task.queue
     link = f"/api/v1/queues/{queue.name}"
-    if queue.intake == Intake.STOPPED:
-        yield Reason("INTAKE_STOPPED", f"Intake of queue `{queue.name}` is stopped.", link)
+    if queue.intake == Intake.STOPPED and not is_let_in(task.task_id, queue.intake_share):
+        told = f"Intake of queue `{queue.name}` is stopped."
+        if queue.intake_share:
+            told = f"Intake of queue `{queue.name}` lets {queue.intake_share} % of the tasks in; not this one yet."
+        yield Reason("INTAKE_STOPPED", told, link)
     if not task.capable:
         told = f"No credential of pool `{queue.active_pool_id}`, the active one, may work in queue `{queue.name}`."
         yield Reason("NO_CAPABLE_POOL", told, link)

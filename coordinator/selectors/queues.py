@@ -13,6 +13,7 @@ class QueueRecord:
     name: str
     scheduler_epoch: int
     intake: str
+    intake_share: int  # per cent let in while it is STOPPED: an incident's canary
     active_pool: str
     rollout_stage: str
     stage_since: datetime
@@ -56,6 +57,7 @@ def queue_record(queue: Queue) -> QueueRecord:
         name=queue.name,
         scheduler_epoch=queue.scheduler_epoch,
         intake=queue.intake,
+        intake_share=queue.intake_share,
         active_pool=queue.active_pool_id,
         rollout_stage=queue.rollout_stage,
         stage_since=queue.stage_since,

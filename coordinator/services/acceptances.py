@@ -206,7 +206,9 @@ class _Acceptance:
     def _forbidden(self) -> Refusal | None:
         queue = self.hearing.queues[self.task.queue_id]
         stage = queue.rollout_stage
-        if queue.incident_id is not None:
+        if (
+            queue.incident_id is not None and not queue.intake_share
+        ):  # a canary has to be able to work
             return Refusal(
                 Outcome.INTAKE_STOPPED,
                 f"Queue `{queue.name}` has an open incident: nothing new is sent until it is over.",

@@ -21,6 +21,7 @@ from coordinator.canary import DRILL
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import IsCurrent, Point, TaskRow, judge_epoch, judge_grant
 from coordinator.gates import queue_gate, queue_gates_of_tasks
+from coordinator.intake_shares import is_let_in, place_sql
 from coordinator.models import Task
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
 from coordinator.rounds import LockStatement, Statement, close_with_round, name_point, run_round
@@ -155,7 +156,7 @@ def _claim_next(
     if answer is not None:
         return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
     tasks = [TaskRow._make(candidate) for candidate in candidates]
-    if row.rollout_stage == RolloutStage.IDEMPOTENT_READS:
+    if row.rollout_stage == RolloutStage.IDEMPOTENT_READS or row.intake_share:
         tasks = _offered(row, kinds, limit)
     return _grant(demand, row, tasks, clock)
 
@@ -256,7 +257,7 @@ def _refusal(
     A repeat is told of grants that are there already: a stopped intake doesn't keep them from it, unless the
     database may not be the one that they were given by.
     """
-    refusal = _gate_refusal(row, demand, is_drill=_is_drill(demand, task))
+    refusal = _gate_refusal(row, demand, task)
     if (
         is_repeat
         and refusal is not None
@@ -272,8 +273,8 @@ def _is_drill(demand: Demand, task: TaskRow | None) -> bool:
     return task is not None and task.kind == DRILL and demand.worker.pool == DRILL
 
 
-def _gate_refusal(row: QueueRow, demand: Demand, *, is_drill: bool) -> Refusal | None:
-    worker = demand.worker
+def _gate_refusal(row: QueueRow, demand: Demand, task: TaskRow | None) -> Refusal | None:
+    worker, is_drill = demand.worker, _is_drill(demand, task)
     if worker.pool != row.active_pool and not is_drill:
         return Refusal(
             Outcome.WRONG_POOL,
@@ -298,13 +299,18 @@ def _gate_refusal(row: QueueRow, demand: Demand, *, is_drill: bool) -> Refusal |
     hold = hold_of(row)
     if hold:
         return held(hold)
-    if row.intake == Intake.STOPPED and not is_drill:
+    if row.intake == Intake.STOPPED and not (is_drill or _lets_in(row, task)):
         return Refusal(
             Outcome.INTAKE_STOPPED,
             f"Intake of queue `{row.name}` is stopped.",
             evidence_recorded=True,
         )
     return None
+
+
+def _lets_in(row: QueueRow, task: TaskRow | None) -> bool:
+    """A canary lets a part of the tasks in; which ones, a claim of the next ones asks the database."""
+    return row.intake_share > 0 and (task is None or is_let_in(task.task_id, row.intake_share))
 
 
 def contract_number(contract: str) -> int:
@@ -407,14 +413,17 @@ _SERIAL_FREE: Final = (
 _NO_CANARY: Final = f"kind <> '{DRILL}'"
 
 
-@lru_cache(maxsize=4 * MAX_CLAIMS)
-def _candidate_statement(limit: int, of_kinds: bool, read_only: bool) -> LockStatement:
+@lru_cache(maxsize=8 * MAX_CLAIMS)
+def _candidate_statement(
+    limit: int, of_kinds: bool, read_only: bool, in_part: bool
+) -> LockStatement:
     def where(sql: str, params: int = 0) -> RawSQL:
         return RawSQL(sql, [[]] * params, output_field=BooleanField())  # noqa: S611 (constants of ours)
 
     chosen = Q(queue_id=0, claimable_at__isnull=False, claimable_at__lte=ClockTimestamp())
     conditions = [where("kind = ANY(%s::text[])", 1)] if of_kinds else []
     conditions += [where("replay = 'READ_ONLY'")] if read_only else []
+    conditions += [where(f"{place_sql('task_id')} < %s::int", 1)] if in_part else []
     return LockStatement(
         lambda: (
             Task.objects.filter(chosen, *conditions, where(_NO_CANARY), where(_SERIAL_FREE))
@@ -426,15 +435,26 @@ def _candidate_statement(limit: int, of_kinds: bool, read_only: bool) -> LockSta
 
 
 def _candidates(
-    queue_id: int, kinds: Sequence[str] | None, limit: int, *, read_only: bool = False
+    queue_id: int,
+    kinds: Sequence[str] | None,
+    limit: int,
+    *,
+    read_only: bool = False,
+    share: int = 0,
 ) -> Statement:
-    statement = _candidate_statement(limit, kinds is not None, read_only)
-    return statement(queue_id, list(kinds)) if kinds is not None else statement(queue_id)
+    """`share`: only what a canary of so many per cent lets in; 0 where there is none."""
+    statement = _candidate_statement(limit, kinds is not None, read_only, share > 0)
+    params: list[object] = [queue_id]
+    params += [list(kinds)] if kinds is not None else []
+    params += [share] if share else []
+    return statement(*params)
 
 
 def _offered(row: QueueRow, kinds: Sequence[str] | None, limit: int) -> list[TaskRow]:
-    """The tasks that IDEMPOTENT_READS allows (contract 13)."""
-    (rows,) = run_round(_candidates(row.id, kinds, limit, read_only=True))
+    """The tasks that IDEMPOTENT_READS allows (contract 13), and of a canary those that it lets in."""
+    read_only = row.rollout_stage == RolloutStage.IDEMPOTENT_READS
+    wanted = _candidates(row.id, kinds, limit, read_only=read_only, share=row.intake_share)
+    (rows,) = run_round(wanted)
     return [TaskRow._make(each) for each in rows]
 
 

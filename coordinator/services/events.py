@@ -65,6 +65,8 @@ class EventKind(StrEnum):
     CANDIDATES_DECIDED = "CANDIDATES_DECIDED"  # what revoked attempts had put aside
     INCIDENT_DRAINED = "INCIDENT_DRAINED"  # BUMPED → DRAINED: the gate was found open
     INCIDENT_SWITCHED = "INCIDENT_SWITCHED"  # DRAINED → SWITCHED
+    CANARY_SET = "CANARY_SET"  # a part of the tasks is let in; 0 %: none any more
+    CANARY_HELD = "CANARY_HELD"  # by the watch: too many of its commits were fenced
     INCIDENT_CLOSED = "INCIDENT_CLOSED"  # SWITCHED → CLOSED
     INCIDENT_ABORTED = "INCIDENT_ABORTED"  # STOPPED → ABORTED
     POOL_CREATED = "POOL_CREATED"

@@ -16,6 +16,7 @@ from typing import Final
 import psycopg
 from django.db import DatabaseError, connection
 
+from coordinator.intake_shares import place_sql
 from coordinator.outcomes import Refusal, not_found
 
 from . import queue_ids
@@ -31,19 +32,23 @@ _RECONNECT_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
-_MAY_HAVE_WORK: Final = """
+#: What a canary does not let in is no work: a worker would ask for it at once, and again.
+_MAY_HAVE_WORK: Final = f"""
 SELECT q.id FROM unnest(%s::int[]) AS q(id) CROSS JOIN LATERAL (
   SELECT CASE WHEN b.rollout_stage = 'SHADOW' AND b.name NOT LIKE '%%~shadow'
-              THEN (SELECT r.id FROM coordinator_queue r WHERE r.name = b.name || '~shadow') ELSE b.id END AS id
+              THEN (SELECT r.id FROM coordinator_queue r WHERE r.name = b.name || '~shadow') ELSE b.id END AS id,
+         b.intake_share AS share
   FROM coordinator_queue b WHERE b.id = q.id) lane
 WHERE EXISTS (
   SELECT 1 FROM coordinator_task t
-  WHERE t.queue_id = lane.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp())
+  WHERE t.queue_id = lane.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp()
+    AND (lane.share = 0 OR {place_sql("t.task_id")} < lane.share))
 OR EXISTS (
   SELECT 1 FROM coordinator_task t
   WHERE t.queue_id = lane.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
-    AND t.lease_expires_at <= clock_timestamp())
-"""
+    AND t.lease_expires_at <= clock_timestamp()
+    AND (lane.share = 0 OR {place_sql("t.task_id")} < lane.share))
+"""  # noqa: S608 (constants of ours)
 
 
 @dataclass(frozen=True, slots=True)

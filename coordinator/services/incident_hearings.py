@@ -32,6 +32,7 @@ class QueueAfter:
     scheduler_epoch: int
     intake: str
     active_pool: str
+    intake_share: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class StepTaken:
     """The receipt of a step; its repeat gets the same, `replayed`.
 
     `revoked`, `unknown_effects`, `voided_approvals` and `pending_results` tell what a bump did;
-    `alone` that the person who opened the incident bumped it too.
+    `alone` that the person who opened the incident bumped it too. `share` is the per cent that a
+    canary lets in (its `step` is CANARY); 0 where there is none, and where it was stopped.
     """
 
     incident_id: UUID
@@ -55,6 +57,7 @@ class StepTaken:
     voided_approvals: int = 0
     pending_results: int = 0
     alone: bool = False
+    share: int = 0
     replayed: bool = False
 
 
@@ -242,7 +245,8 @@ def keep_step(receipt: StepTaken, actor: Actor) -> None:
 
 def queues_after(queues: Sequence[QueueRow]) -> list[QueueAfter]:
     return [
-        QueueAfter(row.name, row.scheduler_epoch, row.intake, row.active_pool) for row in queues
+        QueueAfter(row.name, row.scheduler_epoch, row.intake, row.active_pool, row.intake_share)
+        for row in queues
     ]
 
 

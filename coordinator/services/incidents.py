@@ -14,6 +14,7 @@ from coordinator.ids import new_id
 from coordinator.models import Incident, IncidentQueue, Queue
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement, name_point, run_round
+from coordinator.selectors.canaries import was_held
 from coordinator.states import IncidentState, Intake
 
 from . import answers, hints, locking
@@ -180,6 +181,8 @@ def resume_intake(
 ) -> StepTaken | Refusal:
     """SWITCHED → CLOSED: open the intake of the incident's queues. Its repeat gets the same receipt.
 
+    A part of it can be let in before: `canaries.let_in`. Where the watch has held that, a reason
+    is asked for (INVALID).
     Refused: WRONG_STEP before the switch, STATE_VERSION_MISMATCH, NOT_FOUND, INTAKE_STOPPED while the database may
     not be the one that it says it is.
     """
@@ -215,7 +218,7 @@ def _end_now(asked: Asked, state: IncidentState) -> tuple[StepTaken | Refusal, l
     done = hearing.steps.get(state)
     if done is not None:
         return replace(done, replayed=True), []
-    refusal = hearing.not_now(state)
+    refusal = hearing.not_now(state) or _past_a_hold(hearing, state)
     if refusal is not None:
         return hearing.refuse(refusal), []
     opened = _opened_by(hearing, state)
@@ -224,9 +227,9 @@ def _end_now(asked: Asked, state: IncidentState) -> tuple[StepTaken | Refusal, l
         return hearing.refuse(held(hold)), []
     hearing.advance(state)
     IncidentQueue.objects.filter(incident_id=asked.incident_id).update(is_open=False)
-    Queue.objects.filter(id__in=opened).update(intake=Intake.OPEN)
+    Queue.objects.filter(id__in=opened).update(intake=Intake.OPEN, intake_share=0)
     after = [
-        row._replace(intake=Intake.OPEN if row.id in opened else row.intake)
+        row._replace(intake=Intake.OPEN, intake_share=0) if row.id in opened else row
         for row in hearing.queues
     ]
     receipt = hearing.keep(hearing.receipt(queues=queues_after(after)))
@@ -238,6 +241,13 @@ def _end_now(asked: Asked, state: IncidentState) -> tuple[StepTaken | Refusal, l
         hearing.tell(EventKind.INTAKE_OPENED, queue_id=queue_id, reason=asked.reason)
     hearing.write()
     return receipt, opened
+
+
+def _past_a_hold(hearing: IncidentHearing, state: IncidentState) -> Refusal | None:
+    """Everything is let in although too much of a part was fenced: that needs a reason."""
+    if state != IncidentState.CLOSED or not was_held(hearing.row.incident_id):
+        return None
+    return reason_faults(hearing.asked.reason, needed=True)
 
 
 def _opened_by(hearing: IncidentHearing, state: IncidentState) -> list[int]:

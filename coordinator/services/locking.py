@@ -32,6 +32,7 @@ class QueueRow(NamedTuple):
     incident_id: UUID | None  # the open one (contract 12)
     #: Empty where this is the database that it says it is; else why intake is held; None where nobody has compared yet.
     hold: str | None
+    intake_share: int  # per cent let in while the intake is STOPPED: a canary (contract 12)
 
 
 #: One row and no file: what was found out at the server's start still stands (coordinator/services/identity.py).
@@ -44,7 +45,7 @@ _QUEUE_COLUMNS: Final = (
     "SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.active_pool_id, p.min_contract, q.rollout_stage,"  # noqa: S608 (constants of ours)
     " q.default_ttl_seconds, q.max_ttl_seconds, q.max_lease_seconds, q.retry_backoff_seconds,"
     " q.retry_backoff_max_seconds, (SELECT i.incident_id FROM coordinator_incidentqueue i"
-    f" WHERE i.queue_id = q.id AND i.is_open), {_HOLD}"
+    f" WHERE i.queue_id = q.id AND i.is_open), {_HOLD}, q.intake_share"
     " FROM coordinator_queue q JOIN coordinator_pool p ON p.name = q.active_pool_id"
 )
 _OF_TASKS: Final = (

@@ -196,9 +196,7 @@ INSERT INTO coordinator_restore (begun_at, begun_by, reason, found, epochs)
 VALUES (%s, %s, %s, %s::jsonb, %s::jsonb) RETURNING id
 """
 _PLAN: Final = "UPDATE coordinator_restore SET epochs = %s::jsonb WHERE id = %s"
-_RAISE: Final = (
-    "UPDATE coordinator_queue SET scheduler_epoch = %s, intake = 'STOPPED' WHERE id = %s"
-)
+_RAISE: Final = "UPDATE coordinator_queue SET scheduler_epoch = %s, intake = 'STOPPED', intake_share = 0 WHERE id = %s"
 _ID_OF: Final = "SELECT id FROM coordinator_queue WHERE name = %s"
 
 
@@ -219,7 +217,7 @@ def _stop_and_raise(queue: str, epoch: int, reason: str, actor: Actor) -> None:
         facts.append(Fact(EventKind.EPOCH_BUMPED, queue_id=row.id, data=told))
     if row.intake != "STOPPED":
         facts.append(Fact(EventKind.INTAKE_STOPPED, queue_id=row.id, data={"reason": reason}))
-    if facts:
+    if facts or row.intake_share:
         run_round(
             Statement(_RAISE, (max(epoch, row.scheduler_epoch), row.id)),
             record(facts, actor=actor, at=clock_of(clock)),

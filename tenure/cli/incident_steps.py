@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from tenure.cli.commands import Command, positive
 from tenure.cli.incidents import EXAMPLE_ID, incident_argument, show_preview, told
 from tenure.cli.printing import complain, print_json, say
 from tenure.cli.settings import UsageError
 from tenure.client import Client
+
+_WHOLE: Final = 100
 
 
 def _step_arguments(parser: argparse.ArgumentParser, *, reason_needed: bool = False) -> None:
@@ -109,7 +112,30 @@ def _switch(client: Client, args: argparse.Namespace) -> bool:
     return told(client.switch_pool(args.incident, to_pool=args.to, **seen), args)
 
 
+def _resume_arguments(parser: argparse.ArgumentParser) -> None:
+    _step_arguments(parser)
+    parser.add_argument(
+        "--percent",
+        type=_percent,
+        default=_WHOLE,
+        metavar="N",
+        help="let so many per cent of the tasks in first; 0 stops that again (default: all, and the incident is over)",
+    )
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or int(text) > _WHOLE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_WHOLE}")
+    return int(text)
+
+
 def _resume(client: Client, args: argparse.Namespace) -> bool:
+    if args.percent < _WHOLE:
+        version = args.expected_version or client.incident(args.incident).version
+        answer = client.let_in(
+            args.incident, args.percent, expected_version=version, reason=args.reason
+        )
+        return told(answer, args)
     seen = {"reason": args.reason, "expected_version": args.expected_version}
     return told(client.resume_intake(args.incident, **seen), args)
 
@@ -147,9 +173,9 @@ STEPS = (
     ),
     Command(
         name="resume",
-        does="open intake again: the incident is over",
-        example=f"tenure incident resume {EXAMPLE_ID}",
-        arguments=_step_arguments,
+        does="open intake again: the incident is over; or let a part of the tasks in first",
+        example=f"tenure incident resume {EXAMPLE_ID} --percent 10",
+        arguments=_resume_arguments,
         run=_resume,
     ),
     Command(

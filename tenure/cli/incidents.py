@@ -84,6 +84,11 @@ def _show(client: Client, args: argparse.Namespace) -> bool:
         say(
             f"queue   {queue.name}: epoch {queue.scheduler_epoch}, intake {queue.intake}, pool {queue.active_pool}"
         )
+    for canary in incident.canaries:
+        what = "held by the server" if canary.held else f"{canary.share} % let in"
+        say(
+            f"{canary.at:%Y-%m-%d %H:%M:%S %Z}  CANARY  {canary.by}  {what}  {canary.reason}".rstrip()
+        )
     for step in incident.steps:
         say(f"{step.at:%Y-%m-%d %H:%M:%S %Z}  {step.step}  {step.by}  {step.reason}".rstrip())
     return True

@@ -104,7 +104,8 @@ report_incident      . . . U V O A
 EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
     "memorykey", "memoryfact", "effectslot", "dispatch", "lookup", "evidence", "approval", "decision", "storedanswer",
-    "incident", "incidentqueue", "incidentstep", "incidenthold", "incidenteffect", "candidatedecision",
+    "incident", "incidentqueue", "incidentstep", "incidentcanary", "incidenthold", "incidenteffect",
+    "candidatedecision",
 )  # fmt: skip
 
 

@@ -76,6 +76,22 @@ def test_the_whole_rollback(api: Api, second: Caller, green: Caller) -> None:
     run_out()
     assert api.viewer.get(incident).body["state"] == "DRAINED"
     assert second.post(f"{incident}/switch", {"to_pool": "green"}).body["state"] == "SWITCHED"
+    for body, pointer in (
+        ({"percent": 10}, "/expected_version"),
+        ({"percent": 101, "expected_version": 1}, "/percent"),
+        ({"percent": True, "expected_version": 1}, "/percent"),
+    ):
+        faulty = api.operator.post(f"{incident}/resume", body)
+        assert (faulty.status, faulty.pointers) == (422, {pointer})
+    assert api.viewer.post(f"{incident}/resume", {"percent": 10}).status == 403
+    version = api.viewer.get(incident).body["version"]
+    part = api.operator.post(f"{incident}/resume", {"percent": 10, "expected_version": version})
+    assert (part.status, part.body["step"], part.body["share"]) == (200, "CANARY", 10)
+    stale = second.post(f"{incident}/resume", {"percent": 50, "expected_version": version})
+    assert (stale.status, stale.outcome) == (409, "STATE_VERSION_MISMATCH")
+    assert api.viewer.get("/queues/q").body["intake_share"] == 10
+    (canary,) = api.viewer.get(incident).body["canaries"]
+    assert (canary["share"], canary["held"]) == (10, False)
     resumed = api.operator.post(f"{incident}/resume", {})
     assert (resumed.status, resumed.body["state"]) == (200, "CLOSED")
 

@@ -9,11 +9,15 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from coordinator.models import Event, Incident, Queue
+from coordinator.actors import system
+from coordinator.models import Event, Incident, IncidentCanary, Queue
+from coordinator.selectors.canaries import CanaryPulse
 from coordinator.selectors.incidents import read_incident
+from coordinator.services import canaries
 from coordinator.services.reconciliation import Finding, Method, Verdict, reconcile_effect
 from tests import world
 from tests.console import siege as sieges
+from tests.console.scene import any_time
 from tests.console.siege import QUEUE, WHY, Siege
 from tests.console.test_approvals import client_of
 from tests.effects import ledger
@@ -229,7 +233,9 @@ def test_switched_resumed_and_told_to_the_end(siege: Siege) -> None:
     page = ben.post(path(incident_id, 5), sent, follow=True).content.decode()
     assert "Switched: green is the active pool." in page
     assert ben.get(path(incident_id, 7)).status_code == 409
-    closed = ben.post(path(incident_id, 6), form(incident_id), follow=True).content.decode()
+    closed = ben.post(
+        path(incident_id, 6), form(incident_id, percent=100), follow=True
+    ).content.decode()
     assert "The incident is CLOSED." in closed
     assert Queue.objects.get(name=QUEUE).intake == "OPEN"
     report = ben.get(path(incident_id, 7)).content.decode()
@@ -245,6 +251,79 @@ def test_switched_resumed_and_told_to_the_end(siege: Siege) -> None:
     assert {step["by"] for step in told["incident"]["steps"]} == {"operator:olga", "operator:ben"}
     assert all(step["at"] for step in told["incident"]["steps"])
     assert ben.get(f"/incidents/{incident_id}/report.pdf").status_code == 404
+
+
+def switched(siege: Siege) -> tuple[UUID, Client]:
+    incident_id, ben = drained(siege)
+    ben.post(path(incident_id, 5), form(incident_id, to_pool="green", phrase="switch to green"))
+    assert state(incident_id) == "SWITCHED"
+    return incident_id, ben
+
+
+def test_a_part_is_let_in_first_and_the_page_tells_how_it_fares(siege: Siege) -> None:
+    incident_id, ben = switched(siege)
+    page = ben.get(path(incident_id, 6)).content.decode()
+    assert 'id="id_percent" name="percent"' in page
+    assert 'value="10"' in page
+    sent = form(incident_id, percent=10)
+    answers = [ben.post(path(incident_id, 6), sent, follow=True) for _ in range(2)]
+    for answer in answers:  # sent twice, it is one
+        assert "10 % of the tasks are let in." in answer.content.decode()
+    row = Queue.objects.get(name=QUEUE)
+    assert (row.intake, row.intake_share) == ("STOPPED", 10)
+    page = answers[0].content.decode()
+    assert answers[0].redirect_chain[0][0] == path(incident_id, 6)
+    for words in ("What was let in first", "Commits since then", "10 % let in", 'value="50"'):
+        assert words in page
+    stopped = ben.post(path(incident_id, 6), form(incident_id, percent=0), follow=True)
+    assert "Nothing is let in any more." in stopped.content.decode()
+    assert state(incident_id) == "SWITCHED"
+    ben.post(path(incident_id, 6), form(incident_id, percent=100))
+    report = ben.get(path(incident_id, 7)).content.decode()
+    assert "CANARY_SET" in report
+    markdown = ben.get(f"/incidents/{incident_id}/report.md").content.decode()
+    assert "What was let in first" in markdown
+
+
+@pytest.mark.parametrize("percent", ["", "-1", "101", "ten", "10.5"])
+def test_a_part_that_is_none_is_told_by_its_field(siege: Siege, percent: str) -> None:
+    incident_id, ben = switched(siege)
+    answer = ben.post(path(incident_id, 6), form(incident_id, percent=percent))
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "A whole number from 0 to 100." in page
+    assert 'aria-invalid="true" data-take-focus' in page
+    assert Queue.objects.get(name=QUEUE).intake_share == 0
+
+
+def test_a_held_canary_needs_a_human_and_says_so_on_every_page(siege: Siege) -> None:
+    incident_id, ben = switched(siege)
+    ben.post(path(incident_id, 6), form(incident_id, percent=60))
+    newest = IncidentCanary.objects.latest("id")
+    pulse = CanaryPulse(commits=4, fenced=3)
+    watched = canaries._asked(incident_id, newest.version, system("canary"), pulse)
+    assert canaries._hold(watched, pulse)
+    overview = ben.get("/").content.decode()
+    assert "The canary of an incident was held" in overview
+    assert f'href="{path(incident_id, 6)}"' in overview
+    assert "canary held" in ben.get("/tasks").content.decode()
+    page = ben.get(path(incident_id, 6)).content.decode()
+    assert "held by the watch" in page
+    assert "3 of 7 commits of what was let in were fenced" in page
+    assert 'value="10"' in page  # it begins anew
+
+
+def test_an_epoch_that_was_raised_alone_is_told_for_a_day(siege: Siege) -> None:
+    olga = client_of("olga", "operator")
+    incident_id = sieges.declare(by="olga")
+    olga.post(path(incident_id, 3), bump_form(incident_id, alone="on"))
+    for address in ("/", "/tasks", "/profile"):
+        page = client_of("viktor", "viewer").get(address).content.decode()
+        assert "Break-glass was used." in page, address
+        assert "operator:olga raised the epoch alone" in page, address
+    with any_time() as cursor:
+        cursor.execute("UPDATE coordinator_incidentstep SET at = at - interval '25 hours'")
+    assert "Break-glass was used." not in olga.get("/tasks").content.decode()
 
 
 def test_before_the_bump_it_can_be_called_off(siege: Siege) -> None:

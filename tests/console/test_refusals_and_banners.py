@@ -1,10 +1,13 @@
 """What a page says where something is missing, forbidden, broken, or dangerously open."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 
+from coordinator.models import BreakGlass
 from coordinator.selectors import console_overview
 from coordinator.services import break_glass
 from coordinator.states import TaskState
@@ -63,7 +66,12 @@ def test_an_open_break_glass_session_is_on_every_page(signed_in: Client, scene: 
     overview = signed_in.get("/").content.decode()
     assert "A break-glass session is open" in overview
     break_glass.close_break_glass(session_id=opened.pk, actor=world.operator(name="erin"))  # type: ignore[union-attr]
-    assert "Break-glass is open." not in signed_in.get("/").content.decode()
+    for address in ("/", "/tasks", "/profile"):
+        page = signed_in.get(address).content.decode()
+        assert "Break-glass is open." not in page
+        assert "Break-glass was used." in page, address
+    BreakGlass.objects.update(closed_at=F("closed_at") - timedelta(hours=25))
+    assert "Break-glass was used." not in signed_in.get("/").content.decode()
 
 
 def test_a_healthy_zero_is_a_sentence(signed_in: Client) -> None:

@@ -11,6 +11,7 @@ from coordinator.models import Incident, IncidentQueue
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.incident_gates import Gate, read_gate
 from coordinator.selectors.incidents import IncidentRecord, confirmation, read_incident
+from coordinator.services import canaries
 from coordinator.services.answers import RequestKey
 from coordinator.services.incident_bumps import bump_incident
 from coordinator.services.incident_candidates import CandidatesDecided, decide_candidates
@@ -83,6 +84,14 @@ def switch(
 
 def resume(incident_id: UUID, *, actor: Actor = OLGA, **fields: Any) -> StepTaken | Refusal:
     return resume_intake(incident_id=incident_id, actor=actor, **fields)
+
+
+def let_in(
+    incident_id: UUID, percent: int, *, actor: Actor = OLGA, **fields: Any
+) -> StepTaken | Refusal:
+    """As somebody who has just looked at the incident."""
+    asked = {"expected_version": Incident.objects.get(incident_id=incident_id).version} | fields
+    return canaries.let_in(incident_id=incident_id, percent=percent, actor=actor, **asked)
 
 
 def abort(

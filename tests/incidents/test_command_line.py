@@ -95,13 +95,19 @@ def test_two_people_roll_back_by_hand(shell: Shell, capsys: Capture) -> None:
     assert shell.run("gate", incident) == 0
     assert "open" in capsys.readouterr().out
     assert shell.run("switch", incident, "--to", "green", "--expected-version", "3") == 0
+    assert shell.run("resume", incident, "--percent", "10", "--reason", "carefully") == 0
+    assert "SWITCHED  version 6" in capsys.readouterr().out
+    assert shell.run("show", incident) == 0
+    assert "CANARY  operator:" in capsys.readouterr().out
+    assert shell.run("resume", incident, "--percent", "0", "--expected-version", "5") == 1
+    assert "STATE_VERSION_MISMATCH" in capsys.readouterr().err
     assert shell.run("resume", incident) == 0
     assert shell.run("resume", incident) == 0
-    assert "CLOSED  version 6 (taken before)" in capsys.readouterr().out
+    assert "CLOSED  version 7 (taken before)" in capsys.readouterr().out
     assert shell.run("show", incident) == 0
     shown = capsys.readouterr().out
     assert "queue   q: epoch 2, intake OPEN, pool green" in shown
-    assert [line.split()[3] for line in shown.splitlines()[3:]] == [
+    assert [line.split()[3] for line in shown.splitlines()[4:]] == [
         "STOPPED", "BUMPED", "DRAINED", "SWITCHED", "CLOSED",
     ]  # fmt: skip
     assert shell.run("list") == 0
@@ -182,6 +188,8 @@ def test_what_was_shown_is_what_is_bumped(shell: Shell, capsys: Capture) -> None
         ["switch", "x"],
         ["abort", "x"],
         ["resume", "x", "--expected-version", "0"],
+        ["resume", "x", "--percent", "101"],
+        ["resume", "x", "--percent", "-1"],
         [],
     ],
 )

@@ -8,7 +8,13 @@ import psycopg.errors
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from coordinator.models import CandidateDecision, Incident, IncidentEffect, IncidentHold
+from coordinator.models import (
+    CandidateDecision,
+    Incident,
+    IncidentCanary,
+    IncidentEffect,
+    IncidentHold,
+)
 from coordinator.states import Guarantee
 from tests import world
 from tests.effects import ledger
@@ -17,16 +23,23 @@ from tests.services.test_refusals import NEW, copy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: The tables of migration 0011, all of them protected; in an order in which their rows can be deleted.
+#: The tables of migrations 0011 and 0025, all of them protected; in an order in which their rows can be deleted.
 PROTECTED = [
     "candidatedecision",
     "incidenteffect",
     "incidenthold",
     "incidentstep",
+    "incidentcanary",
     "incidentqueue",
     "incident",
 ]
-APPEND_ONLY = {"candidatedecision", "incidenteffect", "incidenthold", "incidentstep"}
+APPEND_ONLY = {
+    "candidatedecision",
+    "incidentcanary",
+    "incidenteffect",
+    "incidenthold",
+    "incidentstep",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +57,14 @@ def crowded() -> None:
     rollback.took(rollback.abort(rollback.opened(queues=("aborted",))))
     over = rollback.bumped(queues=("closed",))
     rollback.took(rollback.switch(over))
+    rollback.let_in(over, 10)
     rollback.took(rollback.resume(over))
 
 
 def test_the_world_has_a_row_of_every_kind() -> None:
     states = set(Incident.objects.values_list("state", flat=True))
     assert states == {"STOPPED", "BUMPED", "ABORTED", "CLOSED"}
-    for kind in (CandidateDecision, IncidentEffect, IncidentHold):
+    for kind in (CandidateDecision, IncidentCanary, IncidentEffect, IncidentHold):
         assert kind.objects.count() == 1
 
 
@@ -121,6 +135,9 @@ ATTEMPTS: list[tuple[str, str]] = [
     # what was done
     ("incident_step_once", copy("incidentstep", "step = 'STOPPED'", id=999)),
     ("incident_step_state", copy("incidentstep", "true", id=999, step="LOST")),
+    ("incident_canary_once", copy("incidentcanary", "true", id=999)),
+    ("incident_canary_share", copy("incidentcanary", "true", id=999, version=99, share=100)),
+    ("incident_canary_share", copy("incidentcanary", "true", id=999, version=99, share=-1)),
     ("incident_hold_once", copy("incidenthold", "true", id=999)),
     ("incident_effect_once", copy("incidenteffect", "true", id=999)),
     ("candidate_decision", copy("candidatedecision", "true", id=999, decision="MAYBE")),

@@ -281,6 +281,8 @@ ATTEMPTS: list[tuple[str, str]] = [
     # policies
     ("queue_intake", queue("intake = 'HALF'")),
     ("queue_intake_in_incident", queue("intake = 'OPEN'")),
+    ("queue_intake_share", queue("intake = 'STOPPED', intake_share = -1")),
+    ("queue_share_in_incident", queue("intake = 'STOPPED', intake_share = 10")),
     ("queue_stage", queue("rollout_stage = 'SOON'")),
     ("queue_lease_policy", queue("default_ttl_seconds = 4")),
     ("queue_lease_policy", queue("max_ttl_seconds = default_ttl_seconds - 1")),

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
+from coordinator.intake_shares import WHOLE
 from coordinator.services.incident_candidates import MAX_ATTEMPTS
 from coordinator.services.incidents import MAX_QUEUES
 from coordinator.states import CandidateRuling
@@ -82,6 +83,12 @@ class SwitchBody(StepBody):
 
 
 class ResumeBody(StepBody):
+    """`percent` below 100 lets that part of the tasks in first, 0 none any more: the incident goes on.
+
+    It needs `expected_version`. Left out, or 100, the whole intake is opened and the incident is over.
+    """
+
+    percent: Annotated[int, Field(ge=0, le=WHOLE)] = WHOLE
     reason: MaybeReason = ""
 
 

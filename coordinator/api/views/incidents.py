@@ -19,6 +19,7 @@ from coordinator.api.bodies.incidents import (
 from coordinator.api.endpoint import JSON, Call, Endpoint, operation
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
+from coordinator.intake_shares import WHOLE
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.incident_gates import Gate, read_gate
 from coordinator.selectors.incident_markdown import render_markdown
@@ -31,6 +32,7 @@ from coordinator.selectors.incidents import (
     list_incidents,
     read_incident,
 )
+from coordinator.services.canaries import let_in
 from coordinator.services.incident_bumps import bump_incident
 from coordinator.services.incident_candidates import CandidatesDecided, decide_candidates
 from coordinator.services.incident_hearings import StepTaken
@@ -164,13 +166,14 @@ class IncidentSwitch(Endpoint):
 class IncidentResume(Endpoint):
     @operation(
         Operation.RESUME_INTAKE,
-        "Open intake again: the incident is over",
+        "Open intake again: the incident is over; or let a part of it in first",
         body=ResumeBody,
         answer=StepTaken,
         refusals=(*_STEP, Outcome.INTAKE_STOPPED),
     )
     def post(self, call: Call[ResumeBody], incident_id: str) -> StepTaken | Refusal:
-        return resume_intake(**_asked(call, incident_id))
+        percent, asked = call.body.percent, _asked(call, incident_id)
+        return resume_intake(**asked) if percent == WHOLE else let_in(percent=percent, **asked)
 
 
 class IncidentAbort(Endpoint):
