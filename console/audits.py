@@ -1,25 +1,20 @@
 """The audit as a person reads and exports it: the filter of an address, before and after, and files."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-import orjson
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from console.files import Item, text_of
 from console.filters import MAX_TEXT, as_number, as_uuid, query_string
-from console.visible import compact
 from coordinator.selectors.console_audit import AuditFilter, AuditRow
 
 REFUSED: Final = ("only", "without")
 _NAMES: Final = ("actor", "kind", "queue", "object", "refused", "since", "until")
-#: What a spreadsheet would run, or take for a formula, when it stands first in a cell.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _ADDRESS: Final = "address"
 _HIDDEN: Final = frozenset({_ADDRESS, "before", "after", "reason"})
 
@@ -80,7 +75,7 @@ def tell(row: AuditRow) -> Told:
     changes = []
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*before, *(name for name in after if name not in before)]
-        changes = [(name, _text(before.get(name)), _text(after.get(name))) for name in names]
+        changes = [(name, text_of(before.get(name)), text_of(after.get(name))) for name in names]
     rest = {name: value for name, value in data.items() if name not in _HIDDEN}
     if not changes:
         rest |= {name: data[name] for name in ("before", "after") if name in data}
@@ -94,42 +89,13 @@ def tell(row: AuditRow) -> Told:
     )
 
 
-def as_ndjson(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[bytes]:
-    """One object a line. A last `{"continue_before": …}` where the export had to end early."""
-    for row in rows:
-        told = {"continue_before": row} if isinstance(row, int) else _record(row, addresses)
-        yield orjson.dumps(told, default=str, option=orjson.OPT_UTC_Z) + b"\n"
+def export_items(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[Item]:
+    """The rows of a file. Addresses are for administrators alone."""
+    return (row if isinstance(row, int) else _record(row, addresses) for row in rows)
 
 
-def as_csv(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[bytes]:
-    """As `as_ndjson`. Cells that a spreadsheet would take for a formula begin with an apostrophe."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    names = [*AuditRow.__dataclass_fields__, *(["address"] if addresses else [])]
-    writer.writerow(names)
-    for row in rows:
-        if isinstance(row, int):
-            writer.writerow([f"continue_before={row}"])
-        else:
-            record = _record(row, addresses)
-            writer.writerow([harmless(_text(record.get(name))) for name in names])
-        if buffer.tell() > _FLUSH_CHARS:
-            yield _drain(buffer)
-    yield _drain(buffer)
-
-
-_FLUSH_CHARS: Final = 32_768
-
-
-def harmless(cell: str) -> str:
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
-
-
-def _drain(buffer: io.StringIO) -> bytes:
-    text = buffer.getvalue()
-    buffer.seek(0)
-    buffer.truncate()
-    return text.encode()
+def export_names(*, addresses: bool) -> list[str]:
+    return [*AuditRow.__dataclass_fields__, *(["address"] if addresses else [])]
 
 
 def _record(row: AuditRow, addresses: bool) -> dict[str, Any]:
@@ -138,16 +104,6 @@ def _record(row: AuditRow, addresses: bool) -> dict[str, Any]:
     if addresses:
         record["address"] = row.data.get(_ADDRESS)
     return record
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value.isoformat() if isinstance(value, datetime) else _plain(value)
-
-
-def _plain(value: Any) -> str:
-    return compact(value) if isinstance(value, (str, dict, list, bool)) else str(value)
 
 
 def _instant(

@@ -8,13 +8,14 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from console.columns import DEFAULT_COLUMNS, Column, read_columns
 from console.queries import read_query
-from coordinator.selectors.console_tasks import TaskFilter
+from coordinator.selectors.task_filters import TaskFilter
 from coordinator.states import RunState, TaskState
 
 MAX_TEXT: Final = 200
 _MIN_PREFIX: Final = 8
-_NAMES: Final = ("state", "queue", "kind", "owner", "run", "node", "q")
+_NAMES: Final = ("state", "queue", "kind", "owner", "run", "node", "q", "cols")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,16 @@ class Wanted:
     typed: dict[str, str]
     tasks: TaskFilter
     faults: dict[str, str] = field(default_factory=dict)
+    columns: tuple[Column, ...] = DEFAULT_COLUMNS
 
     @property
     def any(self) -> bool:
-        return bool(self.typed)
+        return bool(self.typed.keys() - {"cols"})
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether the filter means what was typed. Where it doesn't, nothing is listed, exported or acted on."""
+        return not self.faults.keys() - {"cols"}
 
     def link(self, **changes: str) -> str:
         """The query string of this filter with some fields changed; an empty value leaves one out."""
@@ -45,6 +52,9 @@ def wanted_tasks(query: Mapping[str, Any]) -> Wanted:
     typed = {name: value.replace("\x00", "") for name, value in typed.items() if value}
     said = read_query(typed.get("q", ""))
     meant, faults = {**said.fields, **typed}, dict(said.faults)
+    columns, unknown = read_columns(typed.get("cols", ""))
+    if unknown:
+        faults["cols"] = unknown
     ids = id_range(said.text)
     wanted = TaskFilter(
         state=_state(meant, faults),
@@ -56,10 +66,11 @@ def wanted_tasks(query: Mapping[str, Any]) -> Wanted:
         ids=ids,
         text="" if ids else said.text,
         attempts_over=said.attempts_over,
+        epochs=said.epochs,
         older_than=said.older_than,
         younger_than=said.younger_than,
     )
-    return Wanted(typed, wanted, faults)
+    return Wanted(typed, wanted, faults, columns)
 
 
 def id_range(text: str) -> tuple[UUID, UUID] | None:

@@ -1,9 +1,10 @@
 """The forms of the console. Each decision carries the version that was looked at, and a key of its own."""
 
 import json
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from django import forms
 from django.conf import settings
@@ -43,6 +44,40 @@ class Reason(forms.Form):
             "min_length": gettext_lazy("Say why in %(limit_value)d characters or more."),
         },
     )
+
+
+#: How long tasks may be held back by one choice; any other time is typed.
+WAITS: Final = {
+    "15m": (timedelta(minutes=15), gettext_lazy("15 minutes")),
+    "1h": (timedelta(hours=1), gettext_lazy("1 hour")),
+    "4h": (timedelta(hours=4), gettext_lazy("4 hours")),
+    "1d": (timedelta(days=1), gettext_lazy("1 day")),
+    "7d": (timedelta(days=7), gettext_lazy("7 days")),
+}
+
+
+class SnoozeStart(Reason):
+    """Until when tasks are held back: for a while from now (the database's), or until a time of the person's zone."""
+
+    wait = forms.ChoiceField(choices=[(name, label) for name, (_wait, label) in WAITS.items()])
+    until = forms.DateTimeField(
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
+        error_messages={"invalid": gettext_lazy("Not an instant. Write it as 2026-05-31T14:00.")},
+    )
+
+    def __init__(self, *args: Any, now: datetime, zone: ZoneInfo, **kwargs: Any) -> None:
+        super().__init__(*args, initial={"wait": "1h"}, **kwargs)
+        self.now, self.zone = now, zone
+
+    def clean(self) -> dict[str, Any]:
+        told = super().clean() or {}
+        until, wait = told.get("until"), told.get("wait")
+        if until:
+            told["not_before"] = until.replace(tzinfo=self.zone)
+        elif wait:
+            told["not_before"] = self.now + WAITS[wait][0]
+        return told
 
 
 class TaskDecision(Reason, Shown):

@@ -1,24 +1,34 @@
 """The list of tasks as a page shows it: its rows, its counts, and what a poll of it asks for."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
+from console.columns import Column
 from console.filters import Wanted, as_uuid, wanted_tasks
 from coordinator.selectors import console_tasks
 from coordinator.selectors.console_tasks import TaskListRow
+from coordinator.selectors.task_filters import submitted_at
 from coordinator.states import TaskState
 
 
 @dataclass(frozen=True, slots=True)
 class TaskListing:
-    """`too_slow`: the filter leads through too many rows. `counts` is empty where counting took too long."""
+    """`too_slow`: the filter leads through too many rows. `counts` is empty where counting took too long.
+
+    `stopped` is the task at which the page stopped looking, `costs` what each row's attempts have cost.
+    """
 
     wanted: Wanted
-    rows: tuple[TaskListRow, ...]
+    rows: tuple[TaskListRow, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
-    newer: bool = False
-    older: bool = False
+    newer: UUID | None = None
+    older: UUID | None = None
+    stopped: UUID | None = None
+    costs: dict[UUID, Decimal] = field(default_factory=dict)
     too_slow: bool = False
 
     @property
@@ -42,9 +52,30 @@ class TaskListing:
         """A poll asks for the very rows that stand there, so that none moves under the pointer."""
         return {"held": ",".join(row.task_id.hex for row in self.rows)} if self.rows else {}
 
+    @property
+    def looked_back_to(self) -> datetime | None:
+        return submitted_at(self.stopped) if self.stopped else None
+
+
+def wanted_of(query: QueryDict) -> Wanted:
+    """The filter of an address. A form sends each chosen column by itself, an address all in one."""
+    fields = query.dict()
+    fields["cols"] = ",".join(map(str, query.getlist("cols")))
+    return wanted_tasks(fields)
+
 
 def read_listing(request: HttpRequest) -> TaskListing:
-    wanted = wanted_tasks(request.GET)
+    """Nothing is listed for a filter that is not understood: more than was meant would be worse than none."""
+    wanted = wanted_of(request.GET)
+    if not wanted.is_understood:
+        return TaskListing(wanted)
+    listing = _read(request, wanted)
+    if Column.COST not in wanted.columns or not listing.rows:
+        return listing
+    return replace(listing, costs=console_tasks.read_costs([row.task_id for row in listing.rows]))
+
+
+def _read(request: HttpRequest, wanted: Wanted) -> TaskListing:
     held = [found for found in map(as_uuid, request.GET.get("held", "").split(",")) if found]
     if held:
         rows = console_tasks.read_held_tasks(held)
@@ -53,6 +84,6 @@ def read_listing(request: HttpRequest) -> TaskListing:
     before, after = as_uuid(request.GET.get("before")), as_uuid(request.GET.get("after"))
     page = console_tasks.list_tasks(wanted.tasks, before=before, after=after)
     if page is None:
-        return TaskListing(wanted, (), too_slow=True)
+        return TaskListing(wanted, too_slow=True)
     counts = console_tasks.count_tasks(wanted.tasks)
-    return TaskListing(wanted, page.rows, counts, page.newer, page.older)
+    return TaskListing(wanted, page.rows, counts, page.newer, page.older, page.stopped)

@@ -1,5 +1,6 @@
 """The words of the console's templates: safe text, icons, state chips, times, numbers."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +25,7 @@ from coordinator.selectors.console_counts import COUNT_CAP
 register = template.Library()
 
 _UNSAID: Final = frozenset({"address"})
+_OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
 _FENCE_WORDS: Final = {
     "scheduler_epoch": "epoch",
     "claim_generation": "generation",
@@ -234,6 +236,17 @@ def raw_json(record: object) -> SafeString:
 @register.simple_tag
 def facet_link(wanted: Wanted, state: str) -> str:
     return wanted.link(state=str(state))
+
+
+@register.simple_tag
+def fault_anchor(name: str) -> str:
+    """The field of the list's form that a fault is about; words of the query are about the query."""
+    return f"f-{name}" if name in _OWN_FIELDS else "f-q"
+
+
+@register.filter
+def at(values: Mapping[Any, Any], key: Any) -> Any:
+    return values.get(key)
 
 
 @register.simple_tag

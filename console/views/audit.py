@@ -1,23 +1,18 @@
 """`/audit`: who did what to which object, when, from where and why; and the same as files."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from console.audits import REFUSED, as_csv, as_ndjson, tell, wanted_audit
+from console.audits import REFUSED, export_items, export_names, tell, wanted_audit
+from console.files import file_of
 from console.pages import page, refuse, show
 from console.people import permit
 from console.preferences import read_preferences
-from coordinator.selectors.console_audit import AuditRow, export_rows, read_page
+from coordinator.selectors.console_audit import export_rows, read_page
 from coordinator.selectors.console_counts import in_time
 from coordinator.services.events import EventKind
-
-_WRITERS: Final[dict[str, tuple[str, Callable[..., Iterator[bytes]]]]] = {
-    "ndjson": ("application/x-ndjson", as_ndjson),
-    "csv": ("text/csv; charset=utf-8", as_csv),
-}
 
 
 @page()
@@ -38,14 +33,10 @@ def audit(request: HttpRequest) -> HttpResponse:
 @page()
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """`form` is `ndjson` or `csv`. Addresses are for administrators alone."""
-    if form not in _WRITERS:
-        return refuse(request, 404, {"what": form})
     wanted = wanted_audit(request.GET, read_preferences(request).tzinfo)
     if wanted.faults:
         return refuse(request, 404, {"what": next(iter(wanted.faults.values()))})
-    content_type, write = _WRITERS[form]
-    rows: Iterator[AuditRow | int] = export_rows(wanted.audit, before=wanted.before)
-    lines: Any = write(rows, addresses=bool(permit(request, "administer")))
-    response = StreamingHttpResponse(lines, content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="audit.{form}"'
-    return response
+    addresses = bool(permit(request, "administer"))
+    items: Any = export_items(export_rows(wanted.audit, before=wanted.before), addresses=addresses)
+    made = file_of("audit", form, items, export_names(addresses=addresses))
+    return made or refuse(request, 404, {"what": form})

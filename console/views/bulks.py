@@ -8,15 +8,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
+from console.bulk_words import words_of
 from console.filters import as_uuid, wanted_tasks
-from console.forms import Reason
-from console.pages import forbid, page, refuse, show
+from console.forms import Reason, SnoozeStart
+from console.pages import forbid, page, refuse, shell_of, show
 from console.people import actor_of, permit
+from console.preferences import read_preferences
+from console.templatetags.console import spaced
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_bulks import Bulk, list_bulks, read_bulk
-from coordinator.services.bulk_steps import CHANGED, DONE
+from coordinator.services.bulk_steps import CHANGED
+from coordinator.services.bulk_undoing import undo_bulk
 from coordinator.services.bulks import (
     CANNOT,
+    DONE,
     MAX_TASKS,
     STOPPED,
     Verb,
@@ -33,7 +38,7 @@ _ORDER = ("", DONE, CHANGED, STOPPED, CANNOT)
 
 @page()
 def bulk_list(request: HttpRequest) -> HttpResponse:
-    context = {"bulks": list_bulks()}
+    context = {"bulks": [(*row, words_of(row[0].verb).verb) for row in list_bulks()]}
     return show(request, "console/bulks.html", context, every_seconds=10)
 
 
@@ -53,6 +58,9 @@ def review(request: HttpRequest) -> HttpResponse:
     }
     wanted = wanted_tasks(typed)
     all_of_it = request.POST.get("all") == "1"
+    if all_of_it and not wanted.is_understood:
+        detail = _("The filter has a fault; mend it first. Nothing was reviewed.")
+        return refuse(request, 409, {"detail": detail, "back": f"/tasks{wanted.link()}"})
     picked = [found for found in map(as_uuid, request.POST.getlist("task")[:MAX_TASKS]) if found]
     answer = review_bulk(
         verb=Verb(verb),
@@ -75,14 +83,19 @@ def bulk(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
         return refuse(request, 404, {"what": str(bulk_id)})
     if request.method == "POST" and not allowed:
         return forbid(request, allowed, "start_bulk")
-    form = Reason(request.POST or None)
+    form = _form(request, found)
     if request.method == "POST" and form.is_valid():
         answer = start_bulk(
-            bulk_id=bulk_id, reason=form.cleaned_data["reason"], actor=actor_of(request)
+            bulk_id=bulk_id,
+            reason=form.cleaned_data["reason"],
+            not_before=form.cleaned_data.get("not_before"),
+            actor=actor_of(request),
         )
         if not isinstance(answer, Refusal):
             return redirect("console:task-bulk", bulk_id=bulk_id)
-        return _refused(request, answer)
+        if answer.outcome is not Outcome.INVALID or "until" not in form.fields:
+            return _refused(request, answer)
+        form.add_error("until", answer.errors[0].detail)
     context = {**_of(request, found), "allowed": allowed, "form": form}
     if found.facts.state == "REVIEWED":
         status = 422 if form.is_bound else 200
@@ -111,10 +124,37 @@ def stop(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
     return show(request, "console/bulk_stop.html", context, status=422 if form.is_bound else 200)
 
 
+@page(methods=("POST",))
+def undo(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
+    """Take a snooze back as a whole, by a job of its own; reversible, and so without a form (console design, 3.5)."""
+    allowed = permit(request, "cancel")
+    if not allowed:
+        return forbid(request, allowed, "undo_bulk")
+    answer = undo_bulk(bulk_id=bulk_id, actor=actor_of(request))
+    if isinstance(answer, Refusal):
+        if answer.outcome is Outcome.NOT_FOUND:
+            return refuse(request, 404, {"what": str(bulk_id)})
+        return _refused(request, answer)
+    return redirect("console:task-bulk", bulk_id=answer.bulk_id)
+
+
+def _form(request: HttpRequest, found: Bulk) -> Reason:
+    if found.facts.verb != Verb.SNOOZE:
+        return Reason(request.POST or None)
+    zone = read_preferences(request).tzinfo
+    return SnoozeStart(request.POST or None, now=shell_of(request).now, zone=zone)
+
+
 def _of(request: HttpRequest, found: Bulk) -> dict[str, Any]:
     outcomes = sorted(found.counts, key=lambda o: (_ORDER.index(o) if o in _ORDER else 99, o))
+    words = words_of(found.facts.verb)
     return {
         "bulk": found,
+        "words": words,
+        "act": words.act(found.waiting, spaced(found.waiting)),
+        "undoable": found.facts.verb == Verb.SNOOZE
+        and found.counts.get(DONE, 0) > 0
+        and found.undone_by is None,
         "mine": found.facts.operator == request.user.pk,
         "most": MAX_TASKS,
         "parts": [

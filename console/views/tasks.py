@@ -1,16 +1,21 @@
 """`/tasks`: the list with its filters, and one task under its tabs."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 
+from console.bulk_words import all_words
 from console.candidates import compare_candidates
 from console.cases import Case
-from console.filters import as_number
-from console.listings import read_listing
+from console.columns import Column
+from console.files import Item, file_of
+from console.filters import as_number, as_uuid
+from console.listings import read_listing, wanted_of
 from console.neighbourhoods import draw_neighbourhood
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
@@ -25,6 +30,8 @@ from coordinator.selectors import (
     explain,
     tasks,
 )
+from coordinator.selectors.task_exports import TaskExportRow, export_tasks
+from coordinator.selectors.task_filters import STRETCH
 from coordinator.states import CANCELLABLE_TASK, TaskState
 
 EVENTS_A_PAGE = 100
@@ -38,9 +45,25 @@ def task_list(request: HttpRequest) -> HttpResponse:
     context = {
         "listing": listing,
         "wanted": listing.wanted,
+        "all_columns": list(Column),
+        "stretch": STRETCH,
+        "verbs": all_words(),
         "may_cancel": permit(request, "cancel"),
     }
     return show(request, "console/tasks.html", context, every_seconds=10, poll=listing.poll)
+
+
+@page()
+def task_export(request: HttpRequest, form: str) -> HttpResponseBase:
+    """`form` is `ndjson` or `csv`: the tasks of the filter, whatever columns the page shows."""
+    wanted = wanted_of(request.GET)
+    if not wanted.is_understood:
+        name, fault = next(iter(wanted.faults.items()))
+        return refuse(request, 404, {"what": f"{name}: {fault}"})
+    found = export_tasks(wanted.tasks, before=as_uuid(request.GET.get("before")))
+    items: Iterator[Item] = (str(row) if isinstance(row, UUID) else asdict(row) for row in found)
+    made = file_of("tasks", form, items, list(TaskExportRow.__dataclass_fields__))
+    return made or refuse(request, 404, {"what": form})
 
 
 @page()

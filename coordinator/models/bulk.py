@@ -4,16 +4,22 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+#: What a person may do to many tasks at once. Never to decide or to settle anything.
+VERBS = ("cancel", "reopen", "snooze", "wake")
+
 
 class BulkJob(models.Model):
     """Reviewed, then started, then finished: each stands as its instant. The set never changes."""
 
     bulk_id = models.UUIDField(primary_key=True)
-    verb = models.TextField(choices=[("cancel", "cancel"), ("reopen", "reopen")])
+    verb = models.TextField(choices=[(verb, verb) for verb in VERBS])
     #: The filter as the person had it in the address; it decides nothing any more.
     asked = models.TextField(default="")
     more = models.BooleanField(default=False)  # the filter had more tasks than one job takes
     reason = models.TextField(null=True)
+    not_before = models.DateTimeField(null=True)  # until when a started snooze holds its tasks back
+    #: The snooze that this job takes back; each is taken back once.
+    undoes = models.UUIDField(null=True)
     operator = models.IntegerField()  # the person's key; their name as events tell it
     operator_name = models.TextField()
     address = models.TextField(default="")
@@ -24,7 +30,16 @@ class BulkJob(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(name="bulk_verb", condition=Q(verb__in=["cancel", "reopen"])),
+            models.CheckConstraint(name="bulk_verb", condition=Q(verb__in=VERBS)),
+            models.CheckConstraint(
+                name="bulk_snooze_has_time",
+                condition=Q(started_at=None)
+                | Q(verb="snooze", not_before__isnull=False)
+                | (~Q(verb="snooze") & Q(not_before=None)),
+            ),
+            models.UniqueConstraint(
+                name="bulk_undone_once", fields=["undoes"], condition=Q(undoes__isnull=False)
+            ),
             models.CheckConstraint(
                 name="bulk_started_with_reason",
                 condition=Q(started_at=None) | Q(reason__isnull=False),
@@ -56,6 +71,8 @@ class BulkItem(models.Model):
     queue = models.TextField()
     seen_state = models.TextField()
     seen_version = models.BigIntegerField()
+    #: What the task waited for when it was seen; where a snooze is undone, what it goes back to.
+    seen_not_before = models.DateTimeField(null=True)
     taken_at = models.DateTimeField(null=True)
     outcome = models.TextField(null=True)
     detail = models.TextField(default="")

@@ -22,6 +22,8 @@ class BulkFacts:
     asked: str
     more: bool
     reason: str | None
+    not_before: datetime | None
+    undoes: UUID | None
     operator: int
     operator_name: str
     reviewed_at: datetime
@@ -56,6 +58,7 @@ class Bulk:
     facts: BulkFacts
     counts: Mapping[str, int]
     rows: Mapping[str, tuple[BulkRow, ...]]
+    undone_by: UUID | None = None
 
     @property
     def total(self) -> int:
@@ -83,6 +86,7 @@ def read_bulk(bulk_id: UUID) -> Bulk | None:
         BulkFacts(*job),
         {outcome: len(each) for outcome, each in by_outcome.items()},
         {outcome: tuple(each[:ITEMS_SHOWN]) for outcome, each in by_outcome.items()},
+        BulkJob.objects.filter(undoes=bulk_id).values_list("bulk_id", flat=True).first(),
     )
 
 

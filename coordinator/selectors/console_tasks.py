@@ -1,37 +1,23 @@
-"""The task list of the console: filters, keyset pages, capped counts (console design, 7.2)."""
+"""The task list of the console: keyset pages, capped counts (console design, 7.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet, Sum
 
-from coordinator.canary import DRILL
-from coordinator.clock import read_clock
-from coordinator.models import Task
-from coordinator.selectors.console_counts import capped_counts, in_time
+from coordinator.models import Attempt, Task
+from coordinator.selectors.console_counts import COUNT_CAP, capped_counts, in_time
+from coordinator.selectors.task_filters import TaskFilter, end_of_stretch, pinned, tasks_matching
 from coordinator.states import TaskState
 
 PAGE_SIZE: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFilter:
-    """What a person asked for; empty means any. `ids` is a range of task ids, from a prefix."""
-
-    state: TaskState | None = None
-    queue: str = ""
-    kind: str = ""
-    owner: str = ""
-    node: str = ""
-    run_id: UUID | None = None
-    ids: tuple[UUID, UUID] | None = None
-    text: str = ""
-    attempts_over: int | None = None
-    older_than: timedelta | None = None
-    younger_than: timedelta | None = None
+#: Queues that have a facet of their own; the form has all of them.
+MAX_FACETS: Final = 24
+_LAST_ID: Final = UUID(int=(1 << 128) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +28,7 @@ class TaskListRow:
     revision: int
     state: str
     owner: str | None
+    scheduler_epoch: int
     claim_generation: int
     spent_attempts: int
     max_attempts: int
@@ -49,26 +36,43 @@ class TaskListRow:
     lease_expires_at: datetime | None
     not_before: datetime | None
     created_at: datetime
+    ready_at: datetime | None
     committed_at: datetime | None
     queue: str
     run_id: UUID
     run_name: str
 
+    @property
+    def took(self) -> timedelta | None:
+        """From ready to its canonical commit."""
+        if self.ready_at is None or self.committed_at is None:
+            return None
+        return self.committed_at - self.ready_at
+
+    @property
+    def waits_until(self) -> datetime | None:
+        """Before when nobody may claim it, if it is open for claims or will be."""
+        return self.not_before if self.state in (TaskState.READY, TaskState.BLOCKED) else None
+
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
+    """`newer` and `older` go on from here, where there is more. `stopped`: it looked no further than this task."""
+
     rows: tuple[TaskListRow, ...]
-    newer: bool
-    older: bool
+    newer: UUID | None = None
+    older: UUID | None = None
+    stopped: UUID | None = None
 
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     "task_id",
     "node_id",
     "kind",
     "revision",
     "state",
     "owner",
+    "scheduler_epoch",
     "claim_generation",
     "spent_attempts",
     "max_attempts",
@@ -76,46 +80,12 @@ _COLUMNS: Final = (
     "lease_expires_at",
     "not_before",
     "created_at",
+    "ready_at",
     "result_commit__committed_at",
     "queue__name",
     "run__run_id",
     "run__name",
 )
-
-
-def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
-    """The tasks that a filter asks for, in no order. `any_state` leaves the state out."""
-    rows = Task.objects.all()
-    exact = {
-        "queue__name": wanted.queue,
-        "kind": wanted.kind,
-        "owner": wanted.owner,
-        "run__run_id": wanted.run_id,
-    }
-    rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if not (wanted.kind or wanted.run_id or wanted.ids):
-        rows = rows.exclude(kind=DRILL)  # canaries are no work; who asks for the kind sees them
-    if wanted.state and not any_state:
-        rows = rows.filter(state=wanted.state)
-    if wanted.node:
-        rows = rows.filter(node_id__startswith=wanted.node)
-    if wanted.ids:
-        rows = rows.filter(task_id__range=wanted.ids)
-    if wanted.text:
-        rows = rows.filter(node_id__icontains=wanted.text)
-    if wanted.attempts_over is not None:
-        rows = rows.filter(attempts__gt=wanted.attempts_over)
-    if wanted.older_than is not None:
-        rows = rows.filter(task_id__lt=_first_id_since(wanted.older_than))
-    if wanted.younger_than is not None:
-        rows = rows.filter(task_id__gte=_first_id_since(wanted.younger_than))
-    return rows
-
-
-def _first_id_since(age: timedelta) -> UUID:
-    """A task's id begins with the time of its submission, so that the key itself tells its age."""
-    milliseconds = int((read_clock() - age).timestamp() * 1000)
-    return UUID(int=max(0, milliseconds) << 80)
 
 
 def list_tasks(
@@ -127,36 +97,71 @@ def list_tasks(
 ) -> TaskPage | None:
     """A page of tasks, newest first: those older than `before`, or the next ones newer than `after`.
 
-    None where the filter leads through more rows than the database looks at in time.
+    A filter without an index is looked for in a bounded stretch (`stopped`). None where the database
+    doesn't get through even that in time.
     """
-    rows: Any = tasks_matching(wanted).values_list(*_COLUMNS)
-    if after:
-        forward = rows.filter(task_id__gt=after).order_by("task_id")[: size + 1]
-        found = in_time(lambda: list(forward))
-        if found is None:
-            return None
-        return TaskPage(_typed(found[:size][::-1]), newer=len(found) > size, older=True)
-    if before:
-        rows = rows.filter(task_id__lt=before)
-    backward = rows.order_by("-task_id")[: size + 1]
-    found = in_time(lambda: list(backward))
-    if found is None:
-        return None
-    return TaskPage(_typed(found[:size]), newer=before is not None, older=len(found) > size)
+    wanted = pinned(wanted)
+    read = _forward if after else _backward
+    return in_time(lambda: read(wanted, after or before, size))
+
+
+def _backward(wanted: TaskFilter, before: UUID | None, size: int) -> TaskPage:
+    end = end_of_stretch(wanted, before=before)
+    rows = tasks_matching(wanted)
+    rows = rows.filter(task_id__lt=before) if before else rows
+    rows = rows.filter(task_id__gte=end) if end else rows
+    found = _typed(rows.order_by("-task_id"), size + 1)
+    newer = before and (found[0].task_id if found else _just_before(before))
+    if len(found) > size:
+        return TaskPage(found[:size], newer, found[size - 1].task_id)
+    return TaskPage(found, newer, end, end)
+
+
+def _forward(wanted: TaskFilter, after: UUID | None, size: int) -> TaskPage:
+    assert after is not None, "a page goes forward from a task"
+    end = end_of_stretch(wanted, after=after)
+    rows = tasks_matching(wanted).filter(task_id__gt=after)
+    rows = rows.filter(task_id__lte=end) if end else rows
+    found = _typed(rows.order_by("task_id"), size + 1)
+    page = found[:size][::-1]
+    older = page[-1].task_id if page else _just_after(after)
+    if len(found) > size:
+        return TaskPage(page, page[0].task_id, older)
+    return TaskPage(page, end, older, end)
+
+
+def _just_before(task_id: UUID) -> UUID:
+    return UUID(int=max(0, task_id.int - 1))
+
+
+def _just_after(task_id: UUID) -> UUID:
+    return UUID(int=min(_LAST_ID.int, task_id.int + 1))
 
 
 def read_held_tasks(task_ids: Sequence[UUID]) -> tuple[TaskListRow, ...]:
     """The rows that a page shows already, as they stand now and in the same order."""
-    rows: Any = Task.objects.filter(task_id__in=task_ids[:PAGE_SIZE]).values_list(*_COLUMNS)
-    return _typed(list(rows.order_by("-task_id")))
+    rows = Task.objects.filter(task_id__in=task_ids[:PAGE_SIZE])
+    return _typed(rows.order_by("-task_id"), PAGE_SIZE)
+
+
+def read_costs(task_ids: Sequence[UUID]) -> dict[UUID, Decimal]:
+    """What the attempts of each task have cost in US dollars; tasks without an attempt are left out."""
+    rows = Attempt.objects.filter(task_id__in=task_ids).values_list("task_id")
+    return dict(rows.annotate(Sum("cost_usd")).order_by())
 
 
 def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[str, int]:
     """Capped counts by state, of all that match (`total`), and of those newer than an id (`new`).
 
-    Without a run SUPERSEDED is not counted: no index holds it, and nobody waits for it. Empty
-    where the database can't count in time.
+    Without a run SUPERSEDED is not counted: no index holds it, and nobody waits for it. A filter without
+    an index is counted within its newest stretch. Empty where the database can't count in time.
     """
+    wanted = pinned(wanted)
+    count = _count_in_stretch if wanted.is_sifted else _count_indexed
+    return in_time(lambda: count(wanted, newer_than)) or {}
+
+
+def _count_indexed(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:
     base = tasks_matching(wanted, any_state=True)
     narrow = bool(wanted.run_id or wanted.ids)
     states = [state for state in TaskState if narrow or state is not TaskState.SUPERSEDED]
@@ -164,8 +169,30 @@ def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[s
     queries["total"] = tasks_matching(wanted)
     if newer_than:
         queries["new"] = tasks_matching(wanted).filter(task_id__gt=newer_than)
-    return in_time(lambda: capped_counts(queries)) or {}
+    return capped_counts(queries)
 
 
-def _typed(rows: Sequence[tuple[Any, ...]]) -> tuple[TaskListRow, ...]:
-    return tuple(TaskListRow(*row) for row in rows)
+def _count_in_stretch(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:
+    """By one walk through the stretch; the state that is asked for has a stretch of its own, by its index."""
+    newer = Q(task_id__gt=newer_than or _LAST_ID)
+    rows = _stretch(wanted, any_state=True)
+    counted = rows.values("state").order_by().annotate(n=Count("pk"), new=Count("pk", filter=newer))
+    found = {row["state"]: (row["n"], row["new"]) for row in counted}
+    if wanted.state:
+        own = _stretch(wanted).aggregate(n=Count("pk"), new=Count("pk", filter=newer))
+        found[wanted.state] = own["n"], own["new"]
+    asked = [found.get(wanted.state, (0, 0))] if wanted.state else found.values()
+    counts = {str(state): count for state, (count, _) in found.items()}
+    counts |= {"total": sum(n for n, _ in asked), "new": sum(new for _, new in asked)}
+    return {name: min(count, COUNT_CAP + 1) for name, count in counts.items()}
+
+
+def _stretch(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
+    end = end_of_stretch(wanted, any_state=any_state)
+    rows = tasks_matching(wanted, any_state=any_state)
+    return rows.filter(task_id__gte=end) if end else rows
+
+
+def _typed(rows: QuerySet[Task], size: int) -> tuple[TaskListRow, ...]:
+    found: Any = rows.values_list(*COLUMNS)[:size]
+    return tuple(TaskListRow(*row) for row in found)

@@ -18,16 +18,16 @@ from coordinator.models import BulkItem, BulkJob, Event
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.rounds import Statement, name_point, run_round
 
-from .bulks import STOPPED, Verb
-from .cancels import cancel_task
+from .bulks import DONE, STOPPED, Verb
+from .cancels import Cancelled, cancel_task
 from .events import EventKind, Fact, record
-from .reopenings import reopen_task
+from .reopenings import Reopened, reopen_task
+from .snoozes import Snoozed, Woken, snooze_task, wake_task
 from .transactions import in_transaction
 
 #: Items of one step; the next second brings the next one.
 STEP: Final = 50
 TAKEN_SECONDS: Final = 60
-DONE: Final = "DONE"
 CHANGED: Final = "CHANGED"  # since the review; look again
 
 _TAKE: Final = """
@@ -36,7 +36,7 @@ UPDATE coordinator_bulkitem SET taken_at = clock_timestamp() WHERE id IN (
   WHERE j.started_at IS NOT NULL AND j.finished_at IS NULL AND i.outcome IS NULL
     AND (i.taken_at IS NULL OR i.taken_at < clock_timestamp() - make_interval(secs => %s))
   ORDER BY j.started_at, i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED)
-RETURNING id, job_id, task_id, seen_version
+RETURNING id, job_id, task_id, seen_version, seen_not_before
 """
 
 
@@ -46,6 +46,7 @@ class _Taken:
     bulk_id: UUID
     task_id: UUID
     seen_version: int
+    seen_not_before: datetime | None
 
 
 def run_bulk_step(*, limit: int = STEP) -> int:
@@ -73,19 +74,39 @@ def _act(job: BulkJob, item: _Taken) -> tuple[str, str]:
     person = User.objects.filter(pk=job.operator, is_active=True).first()
     if person is None or not person.has_perm("coordinator.cancel"):
         return Outcome.FORBIDDEN, "The person who started it may not do this any more."
-    assert job.reason is not None, "it was started"
-    act = {Verb.CANCEL: cancel_task, Verb.REOPEN: reopen_task}[Verb(job.verb)]
-    answer = act(
-        task_id=item.task_id,
-        expected_state_version=item.seen_version,
-        reason=job.reason,
-        actor=_actor(job),
-    )
+    answer = _answer(job, item)
     if not isinstance(answer, Refusal) or _did_it_before(job, item):
         return DONE, ""
     if answer.outcome is Outcome.STATE_VERSION_MISMATCH:
         return CHANGED, answer.detail
     return answer.outcome, answer.detail
+
+
+def _answer(job: BulkJob, item: _Taken) -> Cancelled | Reopened | Snoozed | Woken | Refusal:
+    assert job.reason is not None, "it was started"
+    whom, seen, why, actor = item.task_id, item.seen_version, job.reason, _actor(job)
+    match Verb(job.verb):
+        case Verb.CANCEL:
+            return cancel_task(task_id=whom, expected_state_version=seen, reason=why, actor=actor)
+        case Verb.REOPEN:
+            return reopen_task(task_id=whom, expected_state_version=seen, reason=why, actor=actor)
+        case Verb.SNOOZE:
+            assert job.not_before is not None, "a started snooze has its time"
+            return snooze_task(
+                task_id=whom,
+                expected_state_version=seen,
+                not_before=job.not_before,
+                reason=why,
+                actor=actor,
+            )
+        case Verb.WAKE:
+            return wake_task(
+                task_id=whom,
+                expected_state_version=seen,
+                not_before=item.seen_not_before if job.undoes else None,
+                reason=why,
+                actor=actor,
+            )
 
 
 def _actor(job: BulkJob) -> Actor:
@@ -100,7 +121,7 @@ def _request_id(bulk_id: UUID) -> str:
 
 def _did_it_before(job: BulkJob, item: _Taken) -> bool:
     """Whether a step of this job that died before it could say so has acted on the task."""
-    kinds = [EventKind.CANCELLED, EventKind.REOPENED]
+    kinds = [EventKind.CANCELLED, EventKind.REOPENED, EventKind.SNOOZED, EventKind.WOKEN]
     told = Event.objects.filter(task_id=item.task_id, kind__in=kinds)
     return told.filter(request_id=_request_id(job.bulk_id)).exists()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from coordinator.actors import Actor
@@ -18,14 +18,18 @@ from coordinator.models import BulkItem, BulkJob, Task
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.selectors.console_counts import in_time
-from coordinator.selectors.console_tasks import TaskFilter, tasks_matching
+from coordinator.selectors.task_filters import TaskFilter, pinned
+from coordinator.selectors.task_walks import walk
 from coordinator.states import CANCELLABLE_TASK, TaskState
 
 from .events import EventKind, Fact, record
+from .snoozes import SNOOZABLE, check_snooze, check_zone
 from .texts import check_reason
 from .transactions import in_transaction
 
 MAX_TASKS: Final = 1_000
+#: A review sifts no more tasks than these for the ones that its filter asks for.
+MAX_LOOKED_AT: Final = 500_000
 #: What was reviewed longer ago than this has to be looked at again.
 GOOD_FOR: Final = timedelta(hours=1)
 
@@ -33,13 +37,18 @@ GOOD_FOR: Final = timedelta(hours=1)
 class Verb(StrEnum):
     CANCEL = "cancel"
     REOPEN = "reopen"
+    SNOOZE = "snooze"  # hold back until a time
+    WAKE = "wake"  # let go what waits for a time
 
 
 #: The states in which a task allows it.
 ALLOWS: Final[dict[Verb, frozenset[TaskState]]] = {
     Verb.CANCEL: CANCELLABLE_TASK,
     Verb.REOPEN: frozenset({TaskState.CANCELLED, TaskState.FAILED}),
+    Verb.SNOOZE: SNOOZABLE,
+    Verb.WAKE: SNOOZABLE,
 }
+DONE: Final = "DONE"
 CANNOT: Final = "CANNOT"  # its state at the review did not allow it
 STOPPED: Final = "STOPPED"  # the job was stopped before its turn
 
@@ -71,21 +80,18 @@ def review_bulk(
 
     Nothing is done to them. Refused: INVALID where there are none, or the filter leads through too many.
     """
-    rows = Task.objects.filter(task_id__in=task_ids[: MAX_TASKS + 1])
-    if wanted is not None:
-        rows = tasks_matching(wanted)
-    columns = ("task_id", "node_id", "queue__name", "state", "state_version")
-    newest = rows.order_by("-task_id").values_list(*columns)[: MAX_TASKS + 1]
-    found = in_time(lambda: list(newest))
-    if found is None:
+    read = in_time(lambda: _selected(task_ids) if wanted is None else _filtered(wanted))
+    if read is None:
         return invalid(FieldError("/wanted", "the filter leads through too many tasks; narrow it"))
+    found, more = read
     if not found:
         return invalid(FieldError("/task_ids", "no task is selected; choose at least one"))
+    at = clock_of(run_round(CLOCK)[0])
     job = BulkJob.objects.create(
         bulk_id=new_id(),
         verb=verb,
         asked=asked,
-        more=len(found) > MAX_TASKS,
+        more=more,
         operator=actor.id,
         operator_name=actor.name,
         address=actor.address,
@@ -98,21 +104,49 @@ def review_bulk(
             queue=queue,
             seen_state=state,
             seen_version=version,
-            outcome=None if state in ALLOWS[verb] else CANNOT,
+            seen_not_before=waits_until,
+            outcome=None if _allows(verb, state, waits_until, at) else CANNOT,
         )
-        for task_id, node_id, queue, state, version in found[:MAX_TASKS]
+        for task_id, node_id, queue, state, version, waits_until in found
     ]
     BulkItem.objects.bulk_create(items)
     can = sum(item.outcome is None for item in items)
     return Reviewed(job.bulk_id, len(items), can)
 
 
+_COLUMNS: Final = ("task_id", "node_id", "queue__name", "state", "state_version", "not_before")
+
+
+def _allows(verb: Verb, state: str, waits_until: datetime | None, at: datetime) -> bool:
+    waits = waits_until is not None and waits_until > at
+    return state in ALLOWS[verb] and (waits or verb is not Verb.WAKE)
+
+
+def _selected(task_ids: Sequence[UUID]) -> tuple[list[tuple[Any, ...]], bool]:
+    rows = Task.objects.filter(task_id__in=task_ids).order_by("-task_id").values_list(*_COLUMNS)
+    found = list(rows[: MAX_TASKS + 1])
+    return found[:MAX_TASKS], len(found) > MAX_TASKS
+
+
+def _filtered(wanted: TaskFilter) -> tuple[list[tuple[Any, ...]], bool]:
+    """The newest that a filter finds, and whether there may be more: beyond the most, or where looking ended."""
+    found: list[tuple[Any, ...]] = []
+    for batch in walk(pinned(wanted), _COLUMNS, most=MAX_TASKS + 1, most_looked_at=MAX_LOOKED_AT):
+        if isinstance(batch, UUID):
+            return found[:MAX_TASKS], True
+        found += batch
+    return found, False
+
+
 @in_transaction
-def start_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
+def start_bulk(
+    *, bulk_id: UUID, reason: str, not_before: datetime | None = None, actor: Actor
+) -> Started | Refusal:
     """Start what the same person reviewed. A repeat is the same receipt, and starts nothing twice.
 
-    Refused: FORBIDDEN to anybody else, STATE_VERSION_MISMATCH where the review is too old,
-    ALREADY_SETTLED where nothing in it can be acted on.
+    A snooze needs the time `not_before` which its tasks are held back, no other verb has one. Refused:
+    FORBIDDEN to anybody else, STATE_VERSION_MISMATCH where the review is too old, ALREADY_SETTLED where
+    nothing in it can be acted on, INVALID.
     """
     if faults := check_reason(reason):
         return invalid(*faults)
@@ -129,12 +163,29 @@ def start_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal
     if job.reviewed_at < at - GOOD_FOR:
         told = "The review is more than an hour old; look at the tasks again."
         return Refusal(Outcome.STATE_VERSION_MISMATCH, told)
+    if faults := _faults_of_time(Verb(job.verb), not_before, at):
+        return invalid(*faults)
     can = BulkItem.objects.filter(job=job, outcome=None).count()
     if not can:
         return Refusal(Outcome.ALREADY_SETTLED, "None of these tasks allows it.")
-    BulkJob.objects.filter(pk=bulk_id).update(started_at=at, reason=reason, address=actor.address)
-    _tell(EventKind.BULK_STARTED, job, actor, at, tasks=can, reason=reason, asked=job.asked)
+    BulkJob.objects.filter(pk=bulk_id).update(
+        started_at=at, reason=reason, not_before=not_before, address=actor.address
+    )
+    told = {} if not_before is None else {"not_before": not_before}
+    tell_bulk(
+        EventKind.BULK_STARTED, job, actor, at, tasks=can, reason=reason, asked=job.asked, **told
+    )
     return Started(bulk_id, at)
+
+
+def _faults_of_time(verb: Verb, not_before: datetime | None, at: datetime) -> list[FieldError]:
+    if verb is not Verb.SNOOZE:
+        told = "Only a snooze has a time; leave it out."
+        return [] if not_before is None else [FieldError("/not_before", told)]
+    if not_before is None:
+        return [FieldError("/not_before", "Say until when the tasks are held back.")]
+    zone = check_zone("/not_before", not_before)
+    return zone or check_snooze("/not_before", not_before, at)
 
 
 @in_transaction
@@ -152,10 +203,10 @@ def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
     BulkJob.objects.filter(pk=bulk_id).update(stopped_at=at)
     left = BulkItem.objects.filter(job=job, outcome=None, taken_at=None)
     stopped = left.update(outcome=STOPPED, done_at=at)
-    _tell(EventKind.BULK_STOPPED, job, actor, at, tasks=stopped, reason=reason)
+    tell_bulk(EventKind.BULK_STOPPED, job, actor, at, tasks=stopped, reason=reason)
     return Started(bulk_id, job.started_at)
 
 
-def _tell(kind: EventKind, job: BulkJob, actor: Actor, at: datetime, **told: object) -> None:
+def tell_bulk(kind: EventKind, job: BulkJob, actor: Actor, at: datetime, **told: object) -> None:
     data = {"bulk_id": job.bulk_id, "verb": job.verb, **told}
     run_round(record([Fact(kind, data=data)], actor=actor, at=at))

@@ -29,6 +29,8 @@ class EventKind(StrEnum):
     CANCELLED = "CANCELLED"
     SUPERSEDED = "SUPERSEDED"  # by a newer revision
     REOPENED = "REOPENED"  # CANCELLED or FAILED → READY or BLOCKED
+    SNOOZED = "SNOOZED"  # READY or BLOCKED, and held back until a time
+    WOKEN = "WOKEN"  # it doesn't wait for that time any more
     PARKED = "PARKED"  # CLAIMED → AWAITING_APPROVAL
     HELD_FOR_RECONCILIATION = "HELD_FOR_RECONCILIATION"  # → AWAITING_RECONCILIATION
     SETTLED = "SETTLED"  # AWAITING_… → READY

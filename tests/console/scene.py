@@ -386,6 +386,7 @@ def _spread_events() -> None:
             "UPDATE coordinator_run SET created_at = clock_timestamp() - interval '20 minutes'"
         )
         cursor.execute(
-            "UPDATE coordinator_task SET created_at = clock_timestamp() - interval '20 minutes'"
+            "UPDATE coordinator_task SET created_at = clock_timestamp() - interval '20 minutes',"
+            " ready_at = ready_at - interval '20 minutes'"
             " WHERE created_at > clock_timestamp() - interval '5 minutes'"
         )

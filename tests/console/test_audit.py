@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from console.audits import harmless
+from console.files import harmless
 from coordinator.clock import read_clock
 from coordinator.models import Event
 from coordinator.selectors import console_audit

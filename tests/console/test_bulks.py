@@ -123,3 +123,44 @@ def test_the_review_of_another_person_is_only_looked_at(signed_in: Client, scene
     answer = signed_in.post(here, {"reason": WHY})
     assert answer.status_code == 403
     assert BulkJob.objects.get(pk=scene.bulk_review).started_at is None
+
+
+def test_a_snooze_is_reviewed_started_with_its_time_and_undone(
+    signed_in: Client, scene: Scene
+) -> None:
+    form = {"verb": "snooze", "all": "1", "f-queue": "review", "f-state": "READY"}
+    here = signed_in.post("/tasks/bulk/review", form)["Location"]
+    page = signed_in.get(here).content.decode()
+    assert "Hold 2 tasks back" in page
+    assert "it can be undone as a whole" in page
+    late = signed_in.post(here, {"reason": WHY, "wait": "1h", "until": "2001-01-01T00:00"})
+    assert late.status_code == 422
+    assert "It is past" in late.content.decode()
+    assert signed_in.post(here, {"reason": WHY, "until": "soon"}).status_code == 422
+    assert signed_in.post(here, {"reason": WHY, "wait": "4h"}).status_code == 302
+    run_bulk_step()
+    done = signed_in.get(here).content.decode()
+    assert "Held back until" in done
+    assert "Undo" in done
+    listed = signed_in.get("/tasks?state=READY&queue=review&cols=lease").content.decode()
+    assert listed.count("not before") == 2
+    undo = signed_in.post(f"{here}/undo")
+    assert undo.status_code == 302
+    assert signed_in.post(f"{here}/undo")["Location"] == undo["Location"]
+    run_bulk_step()
+    assert "let go" in signed_in.get(undo["Location"]).content.decode()
+    assert "not before" not in signed_in.get("/tasks?state=READY&queue=review").content.decode()
+    after = signed_in.get(here).content.decode()
+    assert "Undone by" in after
+    assert f"{here}/undo" not in after
+
+
+def test_only_a_snooze_is_undone_and_only_by_who_may(
+    client: Client, signed_in: Client, scene: Scene, viewer: Any
+) -> None:
+    assert signed_in.post(f"/tasks/bulk/{scene.bulk_job}/undo").status_code == 409
+    missing = f"/tasks/bulk/{scene.failed}/undo"
+    assert signed_in.post(missing).status_code == 404
+    assert signed_in.get(missing).status_code == 405
+    client.force_login(viewer, backend="django.contrib.auth.backends.ModelBackend")
+    assert client.post(f"/tasks/bulk/{scene.bulk_job}/undo").status_code == 403

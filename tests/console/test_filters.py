@@ -9,8 +9,9 @@ from django.db import connection
 from django.test import Client
 
 from console.filters import id_range, wanted_tasks
-from coordinator.selectors import console_tasks
-from coordinator.selectors.console_tasks import TaskFilter
+from coordinator.selectors import console_counts, console_tasks
+from coordinator.selectors.task_filters import TaskFilter, tasks_matching
+from coordinator.states import TaskState
 from tests import world
 from tests.console.scene import Scene
 
@@ -108,13 +109,11 @@ def test_the_list_of_runs_takes_anything_too(signed_in: Client, scene: Scene, qu
     assert signed_in.get(f"/runs?{query}").status_code == 200
 
 
-def test_counts_stop_at_their_cap(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from coordinator.selectors import console_counts
-
+def test_counts_stop_at_their_cap(scene: Scene) -> None:
     counts = console_counts.capped_counts(
         {
-            "all": console_tasks.tasks_matching(TaskFilter()),
-            "none": console_tasks.tasks_matching(TaskFilter()).none(),
+            "all": tasks_matching(TaskFilter()),
+            "none": tasks_matching(TaskFilter()).none(),
         },
         cap=3,
     )
@@ -146,3 +145,49 @@ def test_a_filter_that_leads_through_too_many_rows_is_told(signed_in: Client, sc
         cursor.execute("SET statement_timeout = '4s'")
     assert answer.status_code == 200
     assert "This filter leads through too many tasks." in answer.content.decode()
+
+
+def test_a_filter_without_an_index_looks_through_a_stretch_and_says_how_far(
+    signed_in: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.queue(name="review")
+    nodes = [
+        world.node(f"n{number}", kind="rare" if number < 2 else "usual") for number in range(9)
+    ]
+    run = world.submit(*nodes, queue_name="review")
+    monkeypatch.setattr("coordinator.selectors.task_filters.STRETCH", 4)
+    first = signed_in.get("/tasks?kind=rare").content.decode()
+    assert "No task matches this filter so far." in first
+    assert "this page looked as far as" in first
+    assert "Look further back" in first
+    seen, address = [], "/tasks?kind=rare"
+    for _ in range(3):
+        seen += shown(signed_in, address)
+        address = link(signed_in, address, "next") or ""
+        if not address:
+            break
+    assert seen == [str(world.task_id(run, "n1")), str(world.task_id(run, "n0"))]
+    assert not address
+    assert "so far" not in signed_in.get("/tasks?kind=usual&queue=none").content.decode()
+
+
+def test_the_counts_of_such_a_filter_are_of_its_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    world.queue(name="review")
+    run = world.submit(*(world.node(f"n{n}", kind="rare") for n in range(6)), queue_name="review")
+    oldest = world.task_id(run, "n0")
+    world.claim_one(by=world.worker(queues=("review",)), of=oldest, queue_name="review")
+    newest = max(task.task_id for task in run.tasks)
+    wanted = TaskFilter(kind="rare")
+    counts = console_tasks.count_tasks(wanted, newer_than=UUID(int=newest.int - 1))
+    assert counts == {"READY": 5, "CLAIMED": 1, "total": 6, "new": 1}
+    monkeypatch.setattr("coordinator.selectors.task_filters.STRETCH", 3)
+    assert console_tasks.count_tasks(wanted) == {"READY": 3, "total": 3, "new": 0}
+    asked = TaskFilter(kind="rare", state=TaskState.CLAIMED)
+    assert console_tasks.count_tasks(asked) == {"READY": 3, "CLAIMED": 1, "total": 1, "new": 0}
+    superseded = TaskFilter(state=TaskState.SUPERSEDED)
+    assert console_tasks.count_tasks(superseded) == {
+        "READY": 3,
+        "SUPERSEDED": 0,
+        "total": 0,
+        "new": 0,
+    }

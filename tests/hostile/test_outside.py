@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from console.audits import harmless
+from console.files import harmless
 from coordinator.selectors.incident_markdown import _cell
 from tenure.downstreams import Bound, Happened, HttpKey
 from tenure.gate.egress import EgressProxy

@@ -1,6 +1,7 @@
 """Bulk jobs: a frozen set, acted on once, whatever dies in between."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -9,14 +10,16 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 
 from coordinator.actors import Actor
+from coordinator.clock import read_clock
 from coordinator.models import BulkItem, BulkJob, Event
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_bulks import list_bulks, read_bulk
-from coordinator.selectors.console_tasks import TaskFilter
+from coordinator.selectors.task_filters import TaskFilter
 from coordinator.services import bulk_steps, bulks
-from coordinator.services.bulk_steps import CHANGED, DONE, run_bulk_step
+from coordinator.services.bulk_steps import CHANGED, run_bulk_step
 from coordinator.services.bulks import (
     CANNOT,
+    DONE,
     STOPPED,
     Reviewed,
     Started,
@@ -26,6 +29,7 @@ from coordinator.services.bulks import (
     stop_bulk,
 )
 from coordinator.services.cancels import cancel_task
+from coordinator.services.snoozes import snooze_task
 from coordinator.states import TaskState
 from tests import world
 from tests.console.scene import any_time, person
@@ -136,7 +140,15 @@ def test_a_step_that_died_before_it_could_say_so_acts_once(
     if verb is Verb.REOPEN:
         for task_id in tasks:
             cancel_task(task_id=task_id, reason=WHY, actor=olga)
-    bulk_id = started(olga, *tasks, verb=verb)
+    later = read_clock() + timedelta(hours=1)
+    if verb is Verb.WAKE:
+        for task_id in tasks:
+            snooze_task(
+                task_id=task_id, expected_state_version=1, not_before=later, reason=WHY, actor=olga
+            )
+    bulk_id = reviewed(olga, *tasks, verb=verb)
+    time = {"not_before": later} if verb is Verb.SNOOZE else {}
+    start_bulk(bulk_id=bulk_id, reason=WHY, actor=olga, **time)
 
     def dies(*_told: Any) -> None:
         raise KeyboardInterrupt
@@ -153,8 +165,7 @@ def test_a_step_that_died_before_it_could_say_so_acts_once(
     assert outcomes(bulk_id) == {DONE: 4}
     acted = [task_id for task_id in tasks if world.task(task_id).state_version != versions[task_id]]
     assert len(acted) == 3  # the first one was done before the step died
-    kind = "CANCELLED" if verb is Verb.CANCEL else "REOPENED"
-    told = Event.objects.filter(kind=kind, request_id=f"bulk:{bulk_id}")
+    told = Event.objects.filter(task_id__in=tasks, request_id=f"bulk:{bulk_id}", refusal_key=None)
     assert told.count() == 4
 
 

@@ -23,7 +23,6 @@ from coordinator.models import (
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_overview import read_last_commits, read_refusals
 from coordinator.selectors.console_runs import list_runs as console_runs
-from coordinator.selectors.console_tasks import TaskFilter, tasks_matching
 from coordinator.selectors.coverage import read_coverage
 from coordinator.selectors.drills import (
     DrillRecord,
@@ -33,6 +32,7 @@ from coordinator.selectors.drills import (
     read_drills,
 )
 from coordinator.selectors.runs import RunFilters, list_runs
+from coordinator.selectors.task_filters import TaskFilter, tasks_matching
 from coordinator.selectors.tasks import TaskFilters, list_tasks
 from coordinator.services import drill_script, hearings
 from coordinator.services.claims import claim_task
