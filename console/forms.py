@@ -66,8 +66,8 @@ class SnoozeStart(Reason):
         error_messages={"invalid": gettext_lazy("Not an instant. Write it as 2026-05-31T14:00.")},
     )
 
-    def __init__(self, *args: Any, now: datetime, zone: ZoneInfo, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"wait": "1h"}, **kwargs)
+    def __init__(self, data: Any, *, now: datetime, zone: ZoneInfo) -> None:
+        super().__init__(data, initial={"wait": "1h"})
         self.now, self.zone = now, zone
 
     def clean(self) -> dict[str, Any]:

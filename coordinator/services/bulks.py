@@ -171,9 +171,9 @@ def start_bulk(
     BulkJob.objects.filter(pk=bulk_id).update(
         started_at=at, reason=reason, not_before=not_before, address=actor.address
     )
-    told = {} if not_before is None else {"not_before": not_before}
+    until = {} if not_before is None else {"not_before": not_before}
     tell_bulk(
-        EventKind.BULK_STARTED, job, actor, at, tasks=can, reason=reason, asked=job.asked, **told
+        EventKind.BULK_STARTED, job, actor, at, tasks=can, reason=reason, asked=job.asked, **until
     )
     return Started(bulk_id, at)
 

@@ -6,7 +6,7 @@ A task that somebody holds, or that waits for a person, is not held back.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from coordinator.actors import Actor
@@ -92,7 +92,7 @@ def _snooze(
     refusal = _not_in_its_state(task, expected, "held back") or _waits_as_long(task, not_before)
     if refusal is not None:
         return rulings.refuse(refusal, point="snooze", task=task, actor=actor, at=clock)
-    told = {"was": task.not_before, "not_before": not_before, "reason": reason}
+    told: dict[str, Any] = {"was": task.not_before, "not_before": not_before, "reason": reason}
     run_round(
         _move(task, not_before, clock),
         record([task_fact(EventKind.SNOOZED, task, **told)], actor=actor, at=clock),
@@ -134,7 +134,7 @@ def _wake(
     refusal = _not_in_its_state(task, expected, "woken") or _waits_for_no_time(task, clock)
     if refusal is not None:
         return rulings.refuse(refusal, point="wake", task=task, actor=actor, at=clock), None
-    told = {"was": task.not_before, "not_before": not_before, "reason": reason}
+    told: dict[str, Any] = {"was": task.not_before, "not_before": not_before, "reason": reason}
     run_round(
         _move(task, not_before, clock),
         record([task_fact(EventKind.WOKEN, task, **told)], actor=actor, at=clock),
