@@ -8,6 +8,7 @@ from coordinator.states import (
     EffectState,
     IncidentState,
     Intake,
+    PromotionState,
     RunState,
     TaskState,
 )
@@ -55,6 +56,8 @@ LOOKS: Final[dict[str, Look]] = {
     IncidentState.SWITCHED: Look("leased", "arrow-left-right"),
     IncidentState.CLOSED: Look("commit", "circle-check"),
     IncidentState.ABORTED: Look("expired", "undo-2"),
+    PromotionState.ASKED: Look("approval", "users"),
+    PromotionState.CONFIRMED: Look("commit", "circle-check"),
     Intake.OPEN: Look("commit", "door-open"),
     Intake.STOPPED: Look("failed", "octagon-x"),
 }

@@ -55,6 +55,7 @@ def find_needs(
         *_stopped(queues),
         *_unattended(queues, shell.now),
         *_often(queues),
+        *_promotions(causes),
         *_unexplained(causes),
         *_ending(causes),
     ]
@@ -237,6 +238,19 @@ def _unexplained(causes: Causes) -> Iterator[Need]:
             _("They block its promotion. Look at one of each class."),
             reverse("console:shadow-queue", args=[queue]),
             count,
+        )
+
+
+def _promotions(causes: Causes) -> Iterator[Need]:
+    for each in causes.promotions:
+        yield Need(
+            "approval",
+            "milestone",
+            _("A promotion of %(queue)s waits for a second person") % {"queue": each.queue},
+            _("%(who)s has asked for it; somebody else confirms what the gate says.")
+            % {"who": each.requested_by},
+            reverse("console:promotion", args=[each.request_id]),
+            since=each.at,
         )
 
 

@@ -37,6 +37,19 @@ class Promoting(Reason):
         return typed
 
 
+class Confirming(Promoting):
+    """The second person's word, bound to the figures that they saw; `alone` where there is no second person."""
+
+    shown_stage = None  # type: ignore[assignment]  # the request says from which stage
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+    evidence_digest = forms.RegexField(r"^sha256:[0-9a-f]{64}$")
+    alone = forms.BooleanField(required=False)
+
+
+class Withdrawing(Reason):
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+
+
 class Explanation(Reason):
     triage = forms.ChoiceField(choices=[(each, each) for each in Triage])
     of_class = forms.BooleanField(required=False)

@@ -1,9 +1,9 @@
 """A rollout in words: stages, verdicts, the gate's criteria, and the matrix of both sides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -126,6 +126,38 @@ def checks_of(queue: str, criteria: Sequence[Criterion]) -> list[Check]:
             pages.get(each.name, reverse("console:numbers")),
         )
         for each in criteria
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A criterion as it was when somebody asked, beside how it stands now."""
+
+    name: str
+    url: str
+    then: object
+    needed: object
+    now: Criterion | None
+
+    @property
+    def has_moved(self) -> bool:
+        return self.now is None or self.now.value != self.then
+
+
+def figures_of(
+    queue: str, evidence: Mapping[str, Any], criteria: Sequence[Criterion]
+) -> list[Figure]:
+    """What a request for a promotion is based on, criterion by criterion."""
+    checks = {check.criterion.name: check for check in checks_of(queue, criteria)}
+    return [
+        Figure(
+            name=str(CRITERIA.get(each["name"], each["name"])),
+            url=checks[each["name"]].url if each["name"] in checks else "",
+            then=each["value"],
+            needed=each["threshold"],
+            now=checks[each["name"]].criterion if each["name"] in checks else None,
+        )
+        for each in evidence["criteria"]
     ]
 
 

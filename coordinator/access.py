@@ -64,6 +64,10 @@ class Operation(StrEnum):
     EXPLAIN_SHADOW_ROUND = "explain_shadow_round"
     READ_PROMOTION = "read_promotion"
     PROMOTE_QUEUE = "promote_queue"
+    CONFIRM_PROMOTION = "confirm_promotion"
+    WITHDRAW_PROMOTION = "withdraw_promotion"
+    LIST_PROMOTION_REQUESTS = "list_promotion_requests"
+    READ_PROMOTION_REQUEST = "read_promotion_request"
     DEMOTE_QUEUE = "demote_queue"
     PUT_BLOB = "put_blob"
     READ_BLOB = "read_blob"
@@ -146,8 +150,12 @@ RULES: Final[dict[Operation, Rule]] = {
     # Explaining a mismatch opens the gate as much as promoting does: one permission for both.
     _O.EXPLAIN_SHADOW_ROUND: Rule(permission="operate_incidents"),
     _O.READ_PROMOTION: _PEOPLE_SEE,
-    # Who runs the queue moves it forward; the server's own gate decides whether it may.
+    # Who runs the queue moves it forward, two of them; the server's own gate decides whether it may.
     _O.PROMOTE_QUEUE: Rule(permission="operate_incidents"),
+    _O.CONFIRM_PROMOTION: Rule(permission="operate_incidents"),
+    _O.WITHDRAW_PROMOTION: Rule(permission="operate_incidents"),
+    _O.LIST_PROMOTION_REQUESTS: _PEOPLE_SEE,
+    _O.READ_PROMOTION_REQUEST: _PEOPLE_SEE,
     _O.DEMOTE_QUEUE: Rule(permission="bump_epoch"),  # it is one
     _O.SET_INTAKE: _OPERATE,
     _O.RUN_DRILL: Rule(permission="operate_incidents"),

@@ -125,6 +125,16 @@ class IncidentState(StrEnum):
     ABORTED = "ABORTED"  # called off before the bump
 
 
+class PromotionState(StrEnum):
+    """What becomes of a person's request to promote a queue: another one has to confirm it (contract 13)."""
+
+    ASKED = "ASKED"
+    CONFIRMED = "CONFIRMED"  # by somebody else, or alone with a reason and an alarm
+    WITHDRAWN = "WITHDRAWN"
+    EXPIRED = "EXPIRED"
+    VOID = "VOID"  # the gate turned red, or the stage or the epoch moved
+
+
 class CandidateRuling(StrEnum):
     """What becomes of a result that an attempt of the old epoch had put aside (contract 12)."""
 
@@ -253,6 +263,14 @@ INCIDENT_ARROWS: Final[dict[IncidentState, frozenset[IncidentState]]] = {
     _I.SWITCHED: frozenset({_I.CLOSED}),
     _I.CLOSED: frozenset(),
     _I.ABORTED: frozenset(),
+}
+
+PROMOTION_ARROWS: Final[dict[PromotionState, frozenset[PromotionState]]] = {
+    PromotionState.ASKED: frozenset(set(PromotionState) - {PromotionState.ASKED}),
+    PromotionState.CONFIRMED: frozenset(),
+    PromotionState.WITHDRAWN: frozenset(),
+    PromotionState.EXPIRED: frozenset(),
+    PromotionState.VOID: frozenset(),
 }
 
 #: An incident in one of these is over: it holds its queues no longer.

@@ -15,6 +15,7 @@ from coordinator.services import (
     identity,
     leases,
     look_ups,
+    promotions,
     pruning,
     roll_ups,
     settlements,
@@ -79,6 +80,12 @@ def roll_up() -> int:
 def settle_shadow_rounds() -> int:
     """Judge the shadow rounds whose window has passed (contract 13)."""
     return shadow_verdicts.settle_rounds(actor=system("shadow"))
+
+
+@shared_task(name="coordinator.tasks.settle_promotions", ignore_result=True)
+def settle_promotions() -> int:
+    """End the requests for a promotion that nobody confirmed in time, or that are void by now (contract 13)."""
+    return promotions.settle_promotions()
 
 
 @shared_task(name="coordinator.tasks.run_drills", ignore_result=True)

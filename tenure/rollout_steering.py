@@ -63,6 +63,58 @@ class Promotion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromotionAsked:
+    """A request for a promotion; another person confirms it, bound to the digest of what was measured."""
+
+    request_id: str
+    queue: str
+    state: str
+    from_stage: str
+    to_stage: str
+    evidence_digest: str
+    requested_by: str
+    requested_at: datetime
+    expires_at: datetime
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionRequest:
+    """Who asked for what on which figures, and what came of it."""
+
+    request_id: str
+    queue: str
+    state: str
+    from_stage: str
+    to_stage: str
+    scheduler_epoch: int
+    evidence: Mapping[str, Json]
+    evidence_digest: str
+    reason: str
+    requested_by: str
+    requested_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None = None
+    ended_by: str | None = None
+    end_reason: str | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promoted:
+    """The receipt of a confirmation. `alone`: who asked has confirmed it, too, with a reason and an alarm."""
+
+    request_id: str
+    queue: str
+    rollout_stage: str
+    scheduler_epoch: int
+    requested_by: str
+    confirmed_by: str
+    alone: bool = False
+    replayed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageSet:
     """A queue's stage after it was asked for; `changed` is false where it was in it already."""
 
@@ -176,10 +228,49 @@ class RolloutSteering(ABC):
         """The gate of the queue's next stage, measured now."""
         return decode(Promotion, self._get(f"queues/{_part(queue)}/promotion").body)
 
-    def promote(self, queue: str, *, expected_stage: str, confirm: str, reason: str) -> StageSet:
-        """Move a queue one stage forward; `confirm` is its name, typed out. Raises GateClosed."""
+    def promote(
+        self, queue: str, *, expected_stage: str, confirm: str, reason: str
+    ) -> PromotionAsked:
+        """Ask to move a queue one stage forward; `confirm` is its name, typed out. Raises GateClosed.
+
+        Nothing moves until another person has confirmed it (`confirm_promotion`).
+        """
         body = {"expected_stage": expected_stage, "confirm": confirm, "reason": reason}
-        return decode(StageSet, self._post(f"queues/{_part(queue)}/promote", body).body)
+        return decode(PromotionAsked, self._post(f"queues/{_part(queue)}/promote", body).body)
+
+    def promotion_requests(self, **filters: str) -> Iterator[PromotionRequest]:
+        """Requests, newest first; `filters` as in the URL: queue, state."""
+        return self._pages("promotions", filters, PromotionRequest)
+
+    def promotion_request(self, request_id: str) -> PromotionRequest:
+        """One request with the figures that it is based on."""
+        return decode(PromotionRequest, self._get(f"promotions/{_part(request_id)}").body)
+
+    def confirm_promotion(
+        self,
+        request_id: str,
+        *,
+        evidence_digest: str,
+        confirm: str,
+        reason: str = "",
+        alone: bool = False,
+    ) -> Promoted:
+        """Confirm what somebody else has asked for, as you saw it. Raises GateClosed.
+
+        Who asked themselves says that they are `alone`, and why; it raises an alarm.
+        """
+        body: dict[str, Json] = {
+            "evidence_digest": evidence_digest,
+            "confirm": confirm,
+            "reason": reason,
+            "alone": alone,
+        }
+        return decode(Promoted, self._post(f"promotions/{_part(request_id)}/confirm", body).body)
+
+    def withdraw_promotion(self, request_id: str, *, reason: str) -> PromotionRequest:
+        """Call a request off; the request as it stands then."""
+        self._post(f"promotions/{_part(request_id)}/withdraw", {"reason": reason})
+        return self.promotion_request(request_id)
 
     def demote(self, queue: str, *, to_stage: str, expected_stage: str, reason: str) -> StageSet:
         """Move a queue back, which bumps its epoch: whatever was claimed there is fenced."""

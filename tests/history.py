@@ -260,6 +260,7 @@ _STANDING = {
     "incidenthold": "to_jsonb(t)",
     "incidenteffect": "to_jsonb(t)",
     "candidatedecision": "to_jsonb(t)",
+    "promotionrequest": "to_jsonb(t)",
 }
 
 

@@ -285,6 +285,7 @@ FACT_TABLES = (
     "incidenthold",
     "incidenteffect",
     "candidatedecision",
+    "promotionrequest",
 )
 
 

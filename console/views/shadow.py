@@ -13,7 +13,7 @@ from console.access_forms import take_faults
 from console.filters import as_uuid, query_string
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import actor_of, permit
-from console.rollout_forms import Demotion, Explanation, Promoting
+from console.rollout_forms import Demotion, Explanation
 from console.rollouts import (
     STAGES,
     TRIAGES,
@@ -21,15 +21,13 @@ from console.rollouts import (
     checks_of,
     classes_of,
     matrix_of,
-    phrase_of,
 )
 from coordinator.outcomes import Outcome, Refusal
-from coordinator.selectors import promotion, shadow, shadow_rounds
+from coordinator.selectors import promotion, promotion_requests, shadow, shadow_rounds
 from coordinator.selectors.console_shadow import list_shadows
 from coordinator.selectors.shadow_rounds import RoundFilters
 from coordinator.services.shadow_explanations import explain_round
 from coordinator.services.stages import demote as demote_queue
-from coordinator.services.stages import promote as promote_queue
 from coordinator.shadow.words import RoundVerdict, Triage, Winner
 from coordinator.states import RolloutStage
 
@@ -59,6 +57,7 @@ def shadow_queue(request: HttpRequest, name: str) -> HttpResponse:
         "may_promote": permit(request, "operate_incidents"),
         "may_demote": permit(request, "bump_epoch"),
         "earlier": found.rollout_stage != RolloutStage.SHADOW,
+        "asked": promotion_requests.open_request(name),
     }
     return show(request, "console/shadow.html", context, every_seconds=10)
 
@@ -145,43 +144,6 @@ def shadow_round(request: HttpRequest, round_id: UUID) -> HttpResponse:
 
 
 @page(methods=_BOTH)
-def promote(request: HttpRequest, name: str) -> HttpResponse:
-    gate, allowed = promotion.read_promotion(queue=name), permit(request, "operate_incidents")
-    if gate is None:
-        return refuse(request, 404, {"what": name})
-    if request.method == "POST" and not allowed:
-        return forbid(request, allowed, "promote_queue")
-    phrase = phrase_of(name, gate.next_stage or "")
-    form = Promoting(request.POST or None, phrase=phrase)
-    if request.method == "POST" and form.is_valid():
-        answer = promote_queue(
-            queue=name,
-            expected_stage=RolloutStage(form.cleaned_data["shown_stage"]),
-            confirm=name,
-            reason=form.cleaned_data["reason"],
-            actor=actor_of(request),
-        )
-        if not isinstance(answer, Refusal):
-            told = {"stage": answer.rollout_stage}
-            messages.success(request, _("Promoted: the stage is %(stage)s.") % told)
-            return redirect("console:shadow-queue", name=name)
-        if answer.outcome is not Outcome.INVALID:
-            return _stage_refused(request, form.cleaned_data["shown_stage"], gate, answer)
-        take_faults(form, answer)
-    context = {
-        "name": name,
-        "gate": gate,
-        "checks": checks_of(name, gate.criteria),
-        "next_told": STAGES[gate.next_stage] if gate.next_stage else "",
-        "phrase": phrase,
-        "form": form,
-        "allowed": allowed,
-    }
-    status = 422 if form.is_bound else 200
-    return show(request, "console/shadow_promote.html", context, status=status)
-
-
-@page(methods=_BOTH)
 def demote(request: HttpRequest, name: str) -> HttpResponse:
     gate, allowed = promotion.read_promotion(queue=name), permit(request, "bump_epoch")
     if gate is None:
@@ -203,7 +165,7 @@ def demote(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("Back in %(stage)s; the epoch is %(n)d.") % done)
             return redirect("console:shadow-queue", name=name)
         if answer.outcome is not Outcome.INVALID:
-            return _stage_refused(request, told["shown_stage"], gate, answer)
+            return stage_refused(request, told["shown_stage"], gate, answer)
         take_faults(form, answer)
     place = list(RolloutStage).index(RolloutStage(gate.rollout_stage))
     context: dict[str, Any] = {
@@ -218,7 +180,7 @@ def demote(request: HttpRequest, name: str) -> HttpResponse:
     return show(request, "console/shadow_demote.html", context, status=status)
 
 
-def _stage_refused(
+def stage_refused(
     request: HttpRequest, shown: str, gate: promotion.Promotion, refusal: Refusal
 ) -> HttpResponse:
     context = {

@@ -19,6 +19,7 @@ from .incident import (
     IncidentStep,
 )
 from .installation import Installation, Restore, RestoreHold
+from .promotion import PromotionRequest
 from .prune import PruneCursor
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
@@ -64,6 +65,7 @@ __all__ = [
     "MemoryKey",
     "OperatorToken",
     "Pool",
+    "PromotionRequest",
     "PruneCursor",
     "Queue",
     "RefusedWrites",

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
+import orjson
 from django.db import connection
 
 from coordinator.models import Queue
@@ -18,16 +20,31 @@ QUEUES_LOOKED_AT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A promotion that somebody has asked for: a second person is missing."""
+
+    queue: str
+    request_id: UUID
+    requested_by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Causes:
     """`ending` credentials that are in use, the first at `ends_at`; `unexplained` mismatches by queue."""
 
     ending: int
     ends_at: datetime | None
     unexplained: dict[str, int]
+    promotions: tuple[Waiting, ...] = ()
 
 
 _ENDING: Final = """
-SELECT count(*), min(expires_at) FROM coordinator_credential
+SELECT count(*), min(expires_at),
+  (SELECT json_agg(json_build_array(q.name, p.request_id, p.requested_by, p.requested_at) ORDER BY p.requested_at)::text
+   FROM coordinator_promotionrequest p JOIN coordinator_queue q ON q.id = p.queue_id
+   WHERE p.state = 'ASKED' AND p.expires_at > clock_timestamp())
+FROM coordinator_credential
 WHERE revoked_at IS NULL AND expires_at > clock_timestamp()
   AND expires_at < clock_timestamp() + make_interval(days => %s)
   AND last_used_at > clock_timestamp() - make_interval(days => %s)
@@ -42,4 +59,13 @@ def read_causes() -> Causes:
     apart = [each.queue for each in list_shadows() if each.mismatched][:QUEUES_LOOKED_AT]
     ids = Queue.objects.filter(name__in=apart).values_list("name", "pk")
     found = {name: count_unexplained(pk) for name, pk in ids}
-    return Causes(row[0], row[1], {name: count for name, count in found.items() if count})
+    return Causes(
+        row[0],
+        row[1],
+        {name: count for name, count in found.items() if count},
+        tuple(_waiting(*each) for each in orjson.loads(row[2] or "[]")),
+    )
+
+
+def _waiting(queue: str, request_id: str, requested_by: str, at: str) -> Waiting:
+    return Waiting(queue, UUID(request_id), requested_by, datetime.fromisoformat(at))

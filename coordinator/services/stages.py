@@ -10,7 +10,7 @@ from coordinator.gates import queue_gate
 from coordinator.models import Queue
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
-from coordinator.selectors.promotion import STAGES, measure, next_stage
+from coordinator.selectors.promotion import STAGES, Promotion
 from coordinator.states import RolloutStage
 
 from . import hints
@@ -31,25 +31,12 @@ class StageSet:
     changed: bool
 
 
-def promote(
-    *, queue: str, expected_stage: RolloutStage, confirm: str, reason: str, actor: Actor
-) -> StageSet | Refusal:
-    """Move the queue one stage forward, where every criterion of the gate is met under its exclusive gate.
+@dataclass(frozen=True, slots=True)
+class OpenedStage:
+    """The queue's row under its exclusive gate."""
 
-    `confirm` is the queue's name, typed out. Refused: GATE_CLOSED with what blocks,
-    STATE_VERSION_MISMATCH where the stage isn't the expected one, INVALID, NOT_FOUND.
-    """
-    faults = check_reason(reason)
-    if confirm != queue:
-        faults.append(FieldError("/confirm", f"Type the queue's name: {queue}."))
-    target = next_stage(expected_stage)
-    if target is None:
-        faults.append(FieldError("/expected_stage", "There is no stage after this one."))
-    if faults or target is None:
-        return invalid(*faults)
-    answer = _promote(queue, expected_stage, target, reason, actor)
-    _tell(queue, answer)
-    return answer
+    row: Queue
+    clock: datetime
 
 
 def demote(
@@ -71,29 +58,29 @@ def demote(
     if faults:
         return invalid(*faults)
     answer = _demote(queue, to_stage, expected_stage, reason, actor)
-    _tell(queue, answer)
+    tell_workers(queue, answer)
     return answer
 
 
-@in_transaction
-def _promote(
-    queue: str, expected: RolloutStage, target: RolloutStage, reason: str, actor: Actor
-) -> StageSet | Refusal:
-    opened = _open(queue, "promote", expected, target)
-    if not isinstance(opened, _Opened):
-        return opened
-    gate = measure(opened.row)
-    if not gate.open:
-        blocking = [each for each in gate.criteria if not each.ok]
-        return Refusal(
-            Outcome.GATE_CLOSED,
-            " ".join(each.detail for each in blocking),
-            extra={"blocking": blocking},
-        )
-    if expected == RolloutStage.SHADOW:
-        end_rehearsals(queue=queue, reason=reason, actor=actor)
+def move_forward(
+    opened: OpenedStage,
+    target: RolloutStage,
+    *,
+    reason: str,
+    actor: Actor,
+    gate: Promotion,
+    **told: Any,
+) -> StageSet:
+    """Write the next stage under the queue's exclusive gate; the caller has measured an open `gate` there.
+
+    Only a confirmed request comes here (promotions.py): that is where the second person is asked for.
+    """
+    if opened.row.rollout_stage == RolloutStage.SHADOW:
+        end_rehearsals(queue=opened.row.name, reason=reason, actor=actor)
     measured = {each.name: each.value for each in gate.criteria}
-    return _write(opened, target, EventKind.STAGE_PROMOTED, reason, actor, measured=measured)
+    return _write(
+        opened, target, EventKind.STAGE_PROMOTED, reason, actor, measured=measured, **told
+    )
 
 
 @in_transaction
@@ -101,7 +88,7 @@ def _demote(
     queue: str, target: RolloutStage, expected: RolloutStage, reason: str, actor: Actor
 ) -> StageSet | Refusal:
     opened = _open(queue, "demote", expected, target)
-    if not isinstance(opened, _Opened):
+    if not isinstance(opened, OpenedStage):
         return opened
     bumped = bump_epoch(
         queue=queue, expected_epoch=opened.row.scheduler_epoch, reason=reason, actor=actor
@@ -114,23 +101,14 @@ def _demote(
     return _write(opened, target, EventKind.STAGE_DEMOTED, reason, actor, revoked=bumped.revoked)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """The queue's row under its exclusive gate."""
-
-    row: Queue
-    clock: datetime
-
-
 def _open(
     queue: str, point: str, expected: RolloutStage, target: RolloutStage
-) -> _Opened | StageSet | Refusal:
+) -> OpenedStage | StageSet | Refusal:
     found = Queue.objects.filter(name=queue).values_list("pk", flat=True).first()
     if found is None:
         return not_found("queue")
-    run_round(name_point(point), queue_gate(found, exclusive=True))
-    row = Queue.objects.select_for_update(of=("self",)).get(pk=found)
-    clock = clock_of(run_round(CLOCK)[0])
+    opened = open_stage(found, point)
+    row = opened.row
     if row.rollout_stage == target:
         return StageSet(queue, target, row.scheduler_epoch, changed=False)
     if row.rollout_stage != expected:
@@ -139,11 +117,18 @@ def _open(
             f"The queue is in stage {row.rollout_stage}, not {expected}; look again.",
             extra={"rollout_stage": row.rollout_stage},
         )
-    return _Opened(row, clock)
+    return opened
+
+
+def open_stage(queue_id: int, point: str) -> OpenedStage:
+    """Take the queue's gate alone, and its row: what is measured from now on holds until the end."""
+    run_round(name_point(point), queue_gate(queue_id, exclusive=True))
+    row = Queue.objects.select_for_update(of=("self",)).get(pk=queue_id)
+    return OpenedStage(row, clock_of(run_round(CLOCK)[0]))
 
 
 def _write(
-    opened: _Opened,
+    opened: OpenedStage,
     target: RolloutStage,
     kind: EventKind,
     reason: str,
@@ -160,7 +145,7 @@ def _write(
     return StageSet(row.name, target, row.scheduler_epoch, changed=True)
 
 
-def _tell(queue: str, answer: StageSet | Refusal) -> None:
+def tell_workers(queue: str, answer: StageSet | Refusal) -> None:
     """Wake the workers that wait: a stage offers other tasks than the one before."""
     if isinstance(answer, StageSet) and answer.changed:
         for queue_id in Queue.objects.filter(name=queue).values_list("pk", flat=True):

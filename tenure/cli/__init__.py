@@ -17,8 +17,9 @@ from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
 from tenure.cli.incidents import READS
 from tenure.cli.printing import complain
-from tenure.cli.rollout import QUEUE_VERBS, SHADOW_VERBS
+from tenure.cli.rollout import SHADOW_VERBS
 from tenure.cli.settings import UsageError, connect
+from tenure.cli.stages import QUEUE_VERBS
 from tenure.errors import Problem, TenureError, Unreachable
 
 DONE, REFUSED, MISUSED, UNANSWERED, INTERRUPTED = 0, 1, 2, 3, 130

@@ -1,4 +1,4 @@
-"""`tenure shadow …` and `tenure queue …`: what the judge found, and a queue's way through its stages (contract 13)."""
+"""`tenure shadow …`: what the shadow judge found, and people's words on it (contract 13)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import argparse
 from itertools import islice
 
 from tenure.cli.commands import LISTED, Command, positive
-from tenure.cli.printing import complain, print_json, print_table, say
+from tenure.cli.printing import print_json, print_table, say
 from tenure.client import Client
-from tenure.rollout_steering import GateClosed, StageSet
 
-STAGES = ("SHADOW", "IDEMPOTENT_READS", "CONDITIONAL_WRITES")
 TRIAGES = ("BUG", "EXPECTED", "NOISE")
 _ID = "0198c2a0-7d52-7c61-9d0e-5f3b6f1f2a11"
 
 
-def _queue_argument(parser: argparse.ArgumentParser) -> None:
+def queue_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE")
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
-    _queue_argument(parser)
+    queue_argument(parser)
     parser.add_argument("--hours", type=positive, default=24, help="the window (default 24)")
 
 
@@ -120,68 +118,6 @@ def _explain(client: Client, args: argparse.Namespace) -> bool:
     return True
 
 
-def _gate(client: Client, args: argparse.Namespace) -> bool:
-    gate = client.promotion(args.queue)
-    if args.json:
-        print_json(gate)
-        return gate.open
-    onward = gate.next_stage or "no stage after it"
-    say(f"{gate.queue}  {gate.rollout_stage} → {onward}  {'open' if gate.open else 'closed'}")
-    for one in gate.criteria:
-        say(f"  {'met    ' if one.ok else 'not met'}  {one.name}: {one.detail}")
-    return gate.open
-
-
-def _promote_arguments(parser: argparse.ArgumentParser) -> None:
-    _queue_argument(parser)
-    parser.add_argument("--confirm", required=True, metavar="QUEUE", help="the name once more")
-    _stage_arguments(parser)
-
-
-def _stage_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reason", required=True, help="why; it stands in the queue's history")
-    parser.add_argument(
-        "--expected-stage", choices=STAGES, help="as you saw it (default: as it is now)"
-    )
-
-
-def _promote(client: Client, args: argparse.Namespace) -> bool:
-    expected = args.expected_stage or client.queue(args.queue).rollout_stage
-    try:
-        answer = client.promote(
-            args.queue, expected_stage=expected, confirm=args.confirm, reason=args.reason
-        )
-    except GateClosed as closed:
-        complain("the gate is closed")
-        for one in closed.blocking:
-            complain(f"{one.get('name')}: {one.get('detail')}")
-        return False
-    return _told(answer, args)
-
-
-def _demote_arguments(parser: argparse.ArgumentParser) -> None:
-    _queue_argument(parser)
-    parser.add_argument("--to", required=True, choices=STAGES[:-1], help="an earlier stage")
-    _stage_arguments(parser)
-
-
-def _demote(client: Client, args: argparse.Namespace) -> bool:
-    expected = args.expected_stage or client.queue(args.queue).rollout_stage
-    answer = client.demote(
-        args.queue, to_stage=args.to, expected_stage=expected, reason=args.reason
-    )
-    return _told(answer, args)
-
-
-def _told(answer: StageSet, args: argparse.Namespace) -> bool:
-    if args.json:
-        print_json(answer)
-    else:
-        before = "" if answer.changed else " (it was already)"
-        say(f"{answer.queue}  {answer.rollout_stage}  epoch {answer.scheduler_epoch}{before}")
-    return True
-
-
 SHADOW_VERBS = (
     Command(
         name="status",
@@ -210,28 +146,5 @@ SHADOW_VERBS = (
         example=f'tenure shadow explain {_ID} --triage BUG --reason "visibility timeout too short"',
         arguments=_explain_arguments,
         run=_explain,
-    ),
-)
-QUEUE_VERBS = (
-    Command(
-        name="gate",
-        does="show what a queue's next stage asks for; success is an open gate",
-        example="tenure queue gate billing",
-        arguments=_queue_argument,
-        run=_gate,
-    ),
-    Command(
-        name="promote",
-        does="move a queue to its next stage, where the gate is open",
-        example='tenure queue promote billing --confirm billing --reason "a week without a mismatch"',
-        arguments=_promote_arguments,
-        run=_promote,
-    ),
-    Command(
-        name="demote",
-        does="move a queue back to an earlier stage; its epoch is bumped",
-        example='tenure queue demote billing --to SHADOW --reason "doubts"',
-        arguments=_demote_arguments,
-        run=_demote,
     ),
 )

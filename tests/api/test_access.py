@@ -88,6 +88,10 @@ read_shadow_round    . . . . U V O A
 explain_shadow_round . . . . . . O A
 read_promotion       . . . . U V O A
 promote_queue        . . . . . . O A
+confirm_promotion    . . . . . . O A
+withdraw_promotion   . . . . . . O A
+list_promotion_requests . . . . U V O A
+read_promotion_request  . . . . U V O A
 demote_queue         . . . . . . O A
 open_incident        . . . . . O A
 list_incidents       . . . U V O A

@@ -22,13 +22,13 @@ from coordinator.services.claims import claim_task
 from coordinator.services.commits import Committed, commit_results
 from coordinator.services.memory import MemoryWrite
 from coordinator.services.reports import Recorded
-from coordinator.services.stages import StageSet, demote, promote
+from coordinator.services.stages import StageSet, demote
 from coordinator.states import Guarantee, RolloutStage
 from tests import world
 from tests.cases import mailbox
 from tests.cases.mailbox import Mailbox
 from tests.races.crowd import database_url
-from tests.shadow import feeds
+from tests.shadow import feeds, promoting
 from tests.world import node
 
 pytestmark = [
@@ -91,7 +91,7 @@ def set_stage(to: RolloutStage, expected: RolloutStage) -> None:
     answer = (
         demote(to_stage=to, **asked)
         if list(RolloutStage).index(to) < list(RolloutStage).index(expected)
-        else promote(confirm="q", **asked)
+        else promoting.promote(expected, reason="rollout")
     )
     assert isinstance(answer, StageSet), answer
 

@@ -43,7 +43,7 @@ def said(capsys: Capture, *words: str) -> Any:
 
 
 def test_a_queue_goes_through_its_gate_from_the_command_line(
-    shadowed: Site, capsys: Capture
+    shadowed: Site, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     queue = shadowed.queue
     assert main(["queue", "gate", queue]) == 1
@@ -63,8 +63,21 @@ def test_a_queue_goes_through_its_gate_from_the_command_line(
     assert said(capsys, *explain)["outcome"] == "EXPLAINED"
     run_drill(queue=queue, reason="before a promotion", actor=world.operator())
     assert said(capsys, "queue", "gate", queue)["open"]
-    promoted = said(capsys, "queue", "promote", queue, "--confirm", queue, "--reason", "measured")
-    assert (promoted["rollout_stage"], promoted["changed"]) == ("IDEMPOTENT_READS", True)
+    asked = said(capsys, "queue", "promote", queue, "--confirm", queue, "--reason", "measured")
+    assert (asked["to_stage"], asked["state"]) == ("IDEMPOTENT_READS", "ASKED")
+    (waiting,) = said(capsys, "queue", "promotions", "--queue", queue)
+    assert waiting["evidence_digest"] == asked["evidence_digest"]
+    confirm = ["queue", "confirm", asked["request_id"], "--confirm", queue, "--yes"]
+    assert main(confirm) == 1
+    assert "FORBIDDEN" in capsys.readouterr().err
+    monkeypatch.setenv("TENURE_TOKEN", shadowed.operator_token("operator"))
+    assert main(confirm) == 0
+    out = capsys.readouterr().out
+    assert "unexplained_mismatches: 0 mismatches" in out
+    assert out.endswith(f"{queue}  IDEMPOTENT_READS  epoch 1\n")
+    assert said(capsys, *confirm)["replayed"] is True
+    assert main(["queue", "withdraw", asked["request_id"], "--reason", "too late"]) == 1
+    assert "ALREADY_SETTLED" in capsys.readouterr().err
     assert main(["queue", "demote", queue, "--to", "SHADOW", "--reason", "doubts"]) == 0
     assert f"{queue}  SHADOW  epoch 2" in capsys.readouterr().out
 
@@ -104,7 +117,10 @@ def test_a_closed_gate_is_an_exception_that_says_what_blocks(shadowed: Site) -> 
     "words",
     [
         *[("shadow", verb) for verb in ("status", "rounds", "round", "explain")],
-        *[("queue", verb) for verb in ("gate", "promote", "demote")],
+        *[
+            ("queue", verb)
+            for verb in ("gate", "promote", "promotions", "confirm", "withdraw", "demote")
+        ],
     ],
 )
 def test_each_command_explains_itself_with_an_example(

@@ -322,11 +322,17 @@ def test_nothing_that_the_database_refuses_is_left_untried() -> None:
 def test_every_protected_table_of_the_product_is_tried_in_one_of_the_lists() -> None:
     from tests.incidents import test_refusals as of_incidents
     from tests.services import test_refusals, test_restore_refusals
+    from tests.shadow import test_promotion_refusals as of_promotions
 
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%_through_the_guard'"
         )
         guarded = {row[0].removeprefix("coordinator_") for row in cursor.fetchall()}
-    tried = {*test_refusals.PROTECTED, *of_incidents.PROTECTED, *test_restore_refusals.PROTECTED}
+    tried = {
+        *test_refusals.PROTECTED,
+        *of_incidents.PROTECTED,
+        *of_promotions.PROTECTED,
+        *test_restore_refusals.PROTECTED,
+    }
     assert guarded == {*PROTECTED, *tried}

@@ -16,6 +16,7 @@ from coordinator.states import (
     INCIDENT_ARROWS,
     LIVE_ATTEMPT,
     MAY_BE_OUT,
+    PROMOTION_ARROWS,
     RUN_ARROWS,
     SETTLED_TASK,
     TASK_ARROWS,
@@ -23,6 +24,7 @@ from coordinator.states import (
     AttemptState,
     EffectState,
     IncidentState,
+    PromotionState,
     RunState,
     TaskState,
 )
@@ -35,6 +37,7 @@ MACHINES: dict[str, Mapping[Any, frozenset[Any]]] = {
     "effectslot": EFFECT_ARROWS,
     "approval": APPROVAL_ARROWS,
     "incident": INCIDENT_ARROWS,
+    "promotionrequest": PROMOTION_ARROWS,
 }
 #: In the order in which they are drawn.
 TABLES: dict[str, set[tuple[str, str]]] = {
@@ -83,6 +86,7 @@ def test_every_state_has_its_row() -> None:
     assert set(EFFECT_ARROWS) == set(EffectState)
     assert set(APPROVAL_ARROWS) == set(ApprovalState)
     assert set(INCIDENT_ARROWS) == set(IncidentState)
+    assert set(PROMOTION_ARROWS) == set(PromotionState)
 
 
 def test_what_is_final_has_no_way_out() -> None:
@@ -126,6 +130,7 @@ def test_the_states_of_the_checks_are_those_of_the_enums() -> None:
                     "effect_state",
                     "approval_state",
                     "incident_state",
+                    "promotionrequest_state",
                 ]
             ],
         )
@@ -137,4 +142,5 @@ def test_the_states_of_the_checks_are_those_of_the_enums() -> None:
         "effect_state": set(EffectState),
         "approval_state": set(ApprovalState),
         "incident_state": set(IncidentState),
+        "promotionrequest_state": set(PromotionState),
     }

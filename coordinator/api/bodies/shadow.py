@@ -9,7 +9,7 @@ from coordinator.services.shadow_explanations import MAX_LINK_CHARS
 from coordinator.shadow.words import LegacyEvent, LegacyKind, RoundVerdict, Triage
 from coordinator.states import RolloutStage
 
-from .fields import Body, Counter, Digest, Instant, Name, Reason, Word
+from .fields import MAX_REASON_CHARS, Body, Counter, Digest, Instant, Name, Reason, Word
 
 #: A feed's ids, and the legacy scheduler's names of its tasks and owners.
 Key = Annotated[str, Field(min_length=1, max_length=500)]
@@ -65,6 +65,19 @@ class ExplainBody(Body):
 class PromoteBody(Body):
     expected_stage: Stage
     confirm: Word
+    reason: Reason
+
+
+class ConfirmPromotionBody(Body):
+    """`evidence_digest` is the request's, as you saw it. Who asked themselves says that they are `alone`, and why."""
+
+    evidence_digest: Digest
+    confirm: Word
+    reason: Annotated[str, Field(max_length=MAX_REASON_CHARS)] = ""
+    alone: bool = False
+
+
+class WithdrawPromotionBody(Body):
     reason: Reason
 
 

@@ -10,7 +10,6 @@ from coordinator.api.bodies.shadow import (
     DemoteBody,
     ExplainBody,
     Key,
-    PromoteBody,
     ShadowEventsBody,
 )
 from coordinator.api.endpoint import Call, Endpoint, operation
@@ -35,7 +34,7 @@ from coordinator.selectors.shadow_rounds import (
 )
 from coordinator.services.shadow_events import ShadowReceived, take_events
 from coordinator.services.shadow_explanations import Explained, explain_round
-from coordinator.services.stages import StageSet, demote, promote
+from coordinator.services.stages import StageSet, demote
 from coordinator.shadow.words import RoundVerdict, Winner
 
 _STAGED = (Outcome.NOT_FOUND, Outcome.STATE_VERSION_MISMATCH)
@@ -151,25 +150,6 @@ class QueuePromotion(Endpoint):
     )
     def get(self, _call: Call[None], queue: str) -> Promotion | Refusal:
         return read_promotion(queue=queue) or not_found("queue")
-
-
-class QueuePromote(Endpoint):
-    @operation(
-        Operation.PROMOTE_QUEUE,
-        "Move a queue to its next stage, where every criterion of the gate is met",
-        body=PromoteBody,
-        answer=StageSet,
-        refusals=(*_STAGED, Outcome.GATE_CLOSED),
-    )
-    def post(self, call: Call[PromoteBody], queue: str) -> StageSet | Refusal:
-        body = call.body
-        return promote(
-            queue=queue,
-            expected_stage=body.expected_stage,
-            confirm=body.confirm,
-            reason=body.reason,
-            actor=call.caller,
-        )
 
 
 class QueueDemote(Endpoint):
