@@ -38,6 +38,8 @@ from .serial import free_scopes
 from .transactions import in_transaction
 
 MAX_CLAIMS: Final = 100
+#: Of one call that found nothing to grant: how often it looks again behind tasks that were lapsed or used up.
+MAX_MORE_ROUNDS: Final = 10
 _NOTHING: Final = Statement("SELECT 1 WHERE false")
 
 
@@ -77,26 +79,37 @@ def claim_tasks(
 
     By priority, then by the instant since when a task may be claimed; READY and lapsed ones
     alike. An idle queue is swept first, so that a lapsed lease never waits for a background
-    job. Refused: WRONG_POOL, FENCED (stale epoch), INTAKE_STOPPED, NOT_FOUND.
+    job; and tasks that end here, their attempts used up or an effect of theirs in doubt, keep
+    nobody from what stands behind them. Refused: WRONG_POOL, FENCED (stale epoch), INTAKE_STOPPED, NOT_FOUND.
     """
     demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
     size = max(1, min(limit, MAX_CLAIMS))
     for queue_id in queue_ids.candidates(queue):
-        answer = _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
-        if answer is None:
-            continue  # the remembered id is another queue's now
-        if isinstance(answer, _Rehearse):
-            return _claim_rehearsals(demand, queue=queue, limit=size, kinds=kinds)
-        if (
-            isinstance(answer, Claimed)
-            and not answer.claims
-            and not answer.replayed
-            and leases.sweep_queue(queue_id)
-        ):
-            again = _claim_next(demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds)
-            return answer if again is None or isinstance(again, _Rehearse) else again
-        return answer
+        claim = partial(
+            _claim_next, demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds
+        )
+        answer = claim(width=size)
+        for _ in range(MAX_MORE_ROUNDS):
+            if isinstance(answer, _Nothing) and (answer.made_way or leases.sweep_queue(queue_id)):
+                answer = claim(width=MAX_CLAIMS)
+        match answer:
+            case None:
+                continue  # the remembered id is another queue's now
+            case _Rehearse():
+                return _claim_rehearsals(demand, queue=queue, limit=size, kinds=kinds)
+            case _Nothing():
+                return Claimed(answer.scheduler_epoch, [])
+            case _:
+                return answer
     return not_found("queue")
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """No task was granted. `made_way`: those that stood in front are out of the way now, so that others may follow."""
+
+    scheduler_epoch: int
+    made_way: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +144,15 @@ def _claim_rehearsals(
 
 @in_transaction
 def _claim_next(
-    demand: Demand, *, queue: str, queue_id: int, limit: int, kinds: Sequence[str] | None
-) -> "Claimed | Refusal | _Rehearse | None":
+    demand: Demand,
+    *,
+    queue: str,
+    queue_id: int,
+    limit: int,
+    width: int,
+    kinds: Sequence[str] | None,
+) -> "Claimed | Refusal | _Nothing | _Rehearse | None":
+    """Grant up to `limit` of the first `width` candidates."""
     gate, look_up = _once(demand.request)
     _, _, *_, queues, stored, candidates, clock_rows = run_round(
         name_point(Point.CLAIM, by_id=True),
@@ -140,7 +160,7 @@ def _claim_next(
         *gate,
         locking.read_queue(queue_id),
         look_up,
-        _candidates(queue_id, kinds, limit),
+        _candidates(queue_id, kinds, width),
         CLOCK,
     )
     row = QueueRow._make(queues[0]) if queues else None
@@ -157,8 +177,8 @@ def _claim_next(
         return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
     tasks = [TaskRow._make(candidate) for candidate in candidates]
     if row.rollout_stage == RolloutStage.IDEMPOTENT_READS or row.intake_share:
-        tasks = _offered(row, kinds, limit)
-    return _grant(demand, row, tasks, clock)
+        tasks = _offered(row, kinds, width)
+    return _grant(demand, row, tasks, clock, limit=limit)
 
 
 @in_transaction
@@ -209,8 +229,10 @@ def claim_task(
     )
     if refusal is not None:
         return _record(refusal, demand, row, clock, task)
-    granted = _grant(demand, row, [task], clock)
-    return granted.claims[0] if granted.claims else _record(_taken(task), demand, row, clock, task)
+    granted = _grant(demand, row, [task], clock, limit=1)
+    if isinstance(granted, _Nothing):
+        return _record(_taken(task), demand, row, clock, task)
+    return granted.claims[0]
 
 
 def _once(request: RequestKey | None) -> tuple[list[Statement], Statement]:
@@ -347,7 +369,9 @@ def _of_queue(fact: Fact, row: QueueRow) -> Fact:
     return Fact(fact.kind, queue_id=row.id, data=fact.data, refusal_key=fact.refusal_key)
 
 
-def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datetime) -> Claimed:
+def _grant(
+    demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datetime, *, limit: int
+) -> Claimed | _Nothing:
     tasks, mates = free_scopes(tasks, clock)
     passed = {
         task.task_id: verdict
@@ -362,6 +386,7 @@ def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datet
         worker=demand.worker,
         owner=demand.owner,
         ttl=demand.ttl_seconds,
+        limit=limit,
         passed=list(passed.values()),
     )
     statements = grants.statements()
@@ -371,7 +396,7 @@ def _grant(demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datet
     if not grants.granted:
         if statements:
             run_round(*statements)
-        return Claimed(row.scheduler_epoch, [])
+        return _Nothing(row.scheduler_epoch, made_way=bool(statements))
     reading = grants.reading()
     rounds = close_with_round(*statements, *reading.statements)
     return Claimed(row.scheduler_epoch, reading.claims(rounds[len(statements) :]))

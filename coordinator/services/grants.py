@@ -81,18 +81,20 @@ class Grants:
         worker: Worker,
         owner: str,
         ttl: int | None,
+        limit: int,
         passed: list[IsCurrent],
     ) -> "Grants":
+        """At most `limit` of the tasks are granted, the first ones; each one that ends instead does so."""
         seconds = min(
             ttl or queue.default_ttl_seconds, queue.max_ttl_seconds, queue.max_lease_seconds
         )
         ends = end_holds([*tasks, *mates], clock)
         tasks = [task for task in tasks if not _key_is_kept(task, mates, ends)]
         kept = [task for task in tasks if is_exhausted(task) or task.task_id in ends.waiting]
+        taken = [task for task in tasks if task not in kept][:limit]
         granted = [
             Grant(task, attempt_id, _late_by(task, clock))
-            for task, attempt_id in zip(tasks, new_ids(len(tasks)), strict=True)
-            if task not in kept
+            for task, attempt_id in zip(taken, new_ids(len(taken)), strict=True)
         ]
         return cls(
             queue=queue,

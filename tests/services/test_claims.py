@@ -340,6 +340,24 @@ def test_an_exhausted_task_does_not_keep_others_from_a_batch() -> None:
     assert world.current(run, "bad").state == TaskState.FAILED
 
 
+def test_exhausted_tasks_do_not_keep_the_one_behind_them_from_a_claim_of_one() -> None:
+    bad = [f"bad{number}" for number in range(130)]  # more than one look sees
+    run = world.submit(
+        *(node(name, max_attempts=1, priority=5) for name in bad),
+        node("good", priority=1),
+        node("next"),
+    )
+    worker = world.worker()
+    for limit in (100, 30):
+        world.claim(by=worker, limit=limit)
+    for name in bad:
+        world.lapse(world.task_id(run, name))
+    sweep()
+    assert [c.node_id for c in world.claim(by=worker, limit=1)] == ["good"]
+    assert {world.current(run, name).state for name in bad} == {TaskState.FAILED}
+    assert world.current(run, "next").state == TaskState.READY
+
+
 def test_releases_do_not_count_against_max_attempts() -> None:
     world.submit()
     worker = world.worker()
