@@ -92,10 +92,14 @@ def _reopened_state(task: TaskRow, book: EffectBook, clock: datetime) -> TaskSta
     return TaskState.AWAITING_RECONCILIATION if waits else TaskState.READY
 
 
+#: A task that was claimed has its own `not_before` behind it: what stands there is the backoff of attempts that
+#: no longer count.
 _REOPEN: Final = """
 UPDATE coordinator_task t SET state = n.state, state_version = t.state_version + 1, spent_attempts = 0,
   ready_at = CASE WHEN n.state = 'READY' THEN n.clock END,
-  claimable_at = CASE WHEN n.state = 'READY' THEN greatest(n.clock, t.not_before) END
+  not_before = CASE WHEN t.claim_generation = 0 THEN t.not_before END,
+  claimable_at = CASE WHEN n.state = 'READY' THEN
+    greatest(n.clock, CASE WHEN t.claim_generation = 0 THEN t.not_before END) END
 FROM (SELECT %s::timestamptz, %s::text) AS n(clock, state) WHERE t.task_id = %s
 """
 

@@ -242,6 +242,7 @@ _END_ATTEMPT: Final = """
 UPDATE coordinator_attempt SET state = 'STALE_INPUT', ended_at = %s, end_reason = 'SUPERSEDED'
 WHERE attempt_id = %s AND state IN ('STARTED', 'RESULT_STAGED')
 """
+#: Of one that was claimed, what stands in `not_before` is a backoff of attempts that don't count for the new task.
 _INSERT_NEW: Final = """
 INSERT INTO coordinator_task
   (task_id, run_id, queue_id, node_id, kind, revision, supersedes_id, state, priority, not_before, input,
@@ -249,11 +250,12 @@ INSERT INTO coordinator_task
    claim_generation, cancel_generation, claimable_at, attempts, spent_attempts, max_attempts, dependency_count,
    pending_dependencies, ready_at, created_at)
 SELECT n.task_id, o.run_id, o.queue_id, o.node_id, o.kind, o.revision + 1, o.task_id, n.state, o.priority,
-       o.not_before, n.input, n.input_digest, o.replay, o.slots, o.serial_key, o.serial_scope_id, false, 1, 0, 0, 0,
-       CASE WHEN n.state = 'READY' THEN greatest(n.clock, o.not_before) END, 0, 0, o.max_attempts,
+       o.starts, n.input, n.input_digest, o.replay, o.slots, o.serial_key, o.serial_scope_id, false, 1, 0, 0, 0,
+       CASE WHEN n.state = 'READY' THEN greatest(n.clock, o.starts) END, 0, 0, o.max_attempts,
        o.dependency_count, o.pending_dependencies, CASE WHEN n.state = 'READY' THEN n.clock END, n.clock
 FROM (SELECT %s::uuid, %s::text, %s::text, %s::text, %s::timestamptz) AS n(task_id, state, input, input_digest, clock)
-JOIN coordinator_task o ON o.task_id = %s
+JOIN (SELECT *, CASE WHEN claim_generation = 0 THEN not_before END AS starts FROM coordinator_task) o
+  ON o.task_id = %s
 """
 _MOVE_EDGES_IN: Final = "UPDATE coordinator_dependency SET child_id = %s WHERE child_id = %s"
 _MOVE_EDGES_OUT: Final = "UPDATE coordinator_dependency SET parent_id = %s WHERE parent_id = %s"

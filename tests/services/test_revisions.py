@@ -1,5 +1,6 @@
 """Revising and reopening (contract 10): a new input is a new task; generations only go on."""
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -7,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from coordinator.actors import Worker
-from coordinator.models import Attempt, CanonicalCommit, Dependency, Event, Task
+from coordinator.models import Attempt, CanonicalCommit, Dependency, Event, Queue, Task
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.answers import RequestKey
 from coordinator.services.cancels import cancel_run, cancel_task
@@ -390,6 +391,35 @@ def test_a_failed_task_is_reopened_with_a_fresh_allowance(by: Worker) -> None:
     assert (row.state, row.spent_attempts, row.attempts) == (TaskState.READY, 0, 2)
     fail(task, by=by, retryable=True)
     assert world.task(task).state == TaskState.READY, "one of two attempts is spent"
+
+
+def cancel_and_reopen(of: UUID) -> UUID:
+    cancel_task(task_id=of, reason="r", actor=world.operator())
+    assert isinstance(reopen(of), Reopened)
+    return of
+
+
+@pytest.mark.parametrize("again", [cancel_and_reopen, lambda of: revised(of).task_id])
+def test_the_backoff_of_attempts_that_no_longer_count_is_not_waited_for(
+    by: Worker, again: Callable[[UUID], UUID]
+) -> None:
+    Queue.objects.update(retry_backoff_seconds=3600, retry_backoff_max_seconds=3600)
+    run = world.submit()
+    fail(world.task_id(run, "a"), by=by, retryable=True)
+    assert world.claim(by=by) == []
+    task = again(world.task_id(run, "a"))
+    assert world.claim_one(by=by).fence.task_id == task
+
+
+@pytest.mark.parametrize("again", [cancel_and_reopen, lambda of: revised(of).task_id])
+def test_the_instant_that_a_task_was_submitted_for_is_kept(
+    by: Worker, again: Callable[[UUID], UUID]
+) -> None:
+    starts = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+    run = world.submit(node("a", not_before=starts))
+    task = again(world.task_id(run, "a"))
+    assert world.task(task).not_before == world.task(task).claimable_at == starts
+    assert world.claim(by=by) == []
 
 
 def test_a_task_whose_parents_are_not_committed_is_reopened_blocked(by: Worker) -> None:

@@ -1,13 +1,7 @@
 """Hypothesis walks; after each step the API must have answered, and look, as the model says.
 
-    python -m pytest tests/stateful/walks.py
-
-Not collected by `make test` yet: of forty walks one found an empty answer to a claim while a READY
-task stood there (whether attempts that are used up take places of a batch was not looked into),
-and which answers forty walks meet depends on how they are drawn.
-
-The seed is fixed, so that a run can be repeated; TENURE_SEED=rolling draws another one each time
-and prints it.
+The seed is fixed, so that a run can be repeated; TENURE_SEED=rolling draws another one each time,
+and Hypothesis prints how to walk the same way again.
 """
 
 import os
@@ -15,10 +9,11 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     rule,
     run_state_machine_as_test,
@@ -38,6 +33,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 WALKS = int(os.environ.get("TENURE_WALKS", "40"))
 STEPS = 60
+SEED = 20_261_130
 SLOT = "out"
 TESTS = system("tests")
 
@@ -65,6 +61,20 @@ class Tenure(RuleBasedStateMachine):
         self.seen: dict[str, int] = {}
         self.touched: list[Task] = []
         self.submit_one()
+
+    @initialize(stands=st.sampled_from(["ready", "held", "bound", "out", "out", "told"]))
+    def begin(self, stands: str) -> None:
+        """How far the first task is when the walk begins: what is far from the start is met as well."""
+        if stands == "ready":
+            return
+        self.claim(limit=1)
+        (attempt,) = self.attempts
+        if stands != "held":
+            self.bind(attempt, payload=1)
+        if stands in ("out", "told"):
+            self.ask(attempt)
+        if stands == "told":
+            self.tell(attempt, 1, "UNKNOWN")
 
     # --- choosing ----------------------------------------------------------------------------
 
@@ -149,7 +159,9 @@ class Tenure(RuleBasedStateMachine):
 
     def claim_next(self, data: st.DataObject) -> None:
         behind = data.draw(st.sampled_from([0] * 6 + [1, -1]), label="epochs behind")
-        limit = data.draw(st.integers(1, 3), label="limit")
+        self.claim(limit=data.draw(st.integers(1, 3), label="limit"), behind=behind)
+
+    def claim(self, *, limit: int, behind: int = 0) -> None:
         epoch = self.model.epoch - behind
         if epoch < 1:
             return
@@ -287,6 +299,9 @@ class Tenure(RuleBasedStateMachine):
     def report(self, data: st.DataObject) -> None:
         outcome = data.draw(st.sampled_from(["COMMITTED", "UNKNOWN", "REFUSED"]), label="outcome")
         attempt, number = self.pick(data, self.reportable(), "dispatch")
+        self.tell(attempt, number, outcome)
+
+    def tell(self, attempt: Attempt, number: int, outcome: str) -> None:
         effect = attempt.task.effect
         predicted = self.model.report(attempt, number, outcome)
         body = {
@@ -404,40 +419,41 @@ class Tenure(RuleBasedStateMachine):
 SEEN: dict[str, int] = {}
 
 
-def test_the_api_answers_as_the_model_says() -> None:
-    SEEN.clear()
-    register_downstream(name="there", kind="http", guarantee="CONDITIONAL_WRITE", actor=TESTS)
-    rolling = os.environ.get("TENURE_SEED") == "rolling"
-    walk = settings(
+#: What the walks must have met, or they prove little.
+WANTED = {
+    "COMMITTED", "RENEWED", "RELEASED", "RETRY_SCHEDULED", "FENCED STALE_EPOCH", "FENCED STALE_GENERATION",
+    "CANCELLED", "STALE_INPUT", "RECONCILE_FIRST", "PAYLOAD_CONFLICT", "ACCEPTED", "RECORDED", "SETTLED",
+    "INTAKE_STOPPED", "NOT_CLAIMABLE", "STATE_VERSION_MISMATCH", "ALREADY_COMMITTED",
+}  # fmt: skip
+#: Which answers a number of walks meets is chance; so many times as many are walked for one that is missing.
+MOST_ROUNDS = 5
+
+
+def walk(number: int | None) -> None:
+    """WALKS walks, from the numbered seed or from one that Hypothesis draws."""
+    machine = Tenure if number is None else seed(number)(Tenure)
+    how = settings(
         max_examples=WALKS,
         stateful_step_count=STEPS,
         deadline=None,
         phases=[
             Phase.generate
-        ],  # a walk's own steps tell the story; making it shorter takes minutes
+        ],  # a walk's own steps tell the story; to make it shorter takes minutes
         report_multiple_bugs=False,
-        derandomize=not rolling,
         print_blob=True,
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Tenure, settings=walk)
+    run_state_machine_as_test(machine, settings=how)
+
+
+def test_the_api_answers_as_the_model_says() -> None:
+    SEEN.clear()
+    register_downstream(name="there", kind="http", guarantee="CONDITIONAL_WRITE", actor=TESTS)
+    rolling = os.environ.get("TENURE_SEED") == "rolling"
+    for number in range(MOST_ROUNDS):
+        walk(None if rolling else SEED + number)
+        if set(SEEN) >= WANTED:
+            break
     check()
-    # Not vacuous: the walks have met every answer that matters.
-    wanted = {
-        "COMMITTED",
-        "RENEWED",
-        "RELEASED",
-        "RETRY_SCHEDULED",
-        "FENCED STALE_EPOCH",
-        "FENCED STALE_GENERATION",
-        "CANCELLED",
-        "STALE_INPUT",
-        "RECONCILE_FIRST",
-        "PAYLOAD_CONFLICT",
-        "ACCEPTED",
-        "RECORDED",
-        "SETTLED",
-        "INTAKE_STOPPED",
-    }
-    assert wanted <= set(SEEN), (wanted - set(SEEN), sorted(SEEN.items()))
+    assert set(SEEN) >= WANTED, (WANTED - set(SEEN), sorted(SEEN.items()))
