@@ -27,6 +27,9 @@ class Operation(StrEnum):
     START_AUDIT = "start_audit"
     LIST_AUDITS = "list_audits"
     READ_AUDIT = "read_audit"
+    READ_AUDIT_SEAL = "read_audit_seal"
+    VERIFY_AUDIT_CHAIN = "verify_audit_chain"
+    EXPORT_AUDIT_CHAIN = "export_audit_chain"
     LIST_POOLS = "list_pools"
     CREATE_POOL = "create_pool"
     LIST_DOWNSTREAMS = "list_downstreams"
@@ -164,6 +167,10 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.START_AUDIT: Rule(permission="operate_incidents"),
     _O.LIST_AUDITS: _PEOPLE_SEE,
     _O.READ_AUDIT: _PEOPLE_SEE,
+    _O.READ_AUDIT_SEAL: _PEOPLE_SEE,
+    _O.VERIFY_AUDIT_CHAIN: _PEOPLE_SEE,
+    # With the addresses, which are part of what was sealed.
+    _O.EXPORT_AUDIT_CHAIN: _ADMINISTER,
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,

@@ -22,6 +22,7 @@ class GateClass(IntEnum):
     REQUEST = 4  # by the hash of an Idempotency-Key: a collision only waits
     DOWNSTREAM = 5
     ROLL_UP = 6  # one at a time counts
+    AUDIT_CHAIN = 7  # one at a time seals
     SHADOW = 16  # by queue: the shadow's own, which no live call ever takes
 
 

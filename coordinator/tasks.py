@@ -5,6 +5,7 @@ from celery import shared_task
 from coordinator.actors import system
 from coordinator.services import (
     approvals,
+    audit_seals,
     audits,
     bulk_steps,
     canaries,
@@ -110,6 +111,12 @@ def prune() -> None:
 def run_bulk_jobs() -> int:
     """Take the bulk jobs that people have started a step further (console design, 3.4)."""
     return bulk_steps.run_bulk_step()
+
+
+@shared_task(name="coordinator.tasks.seal_audit", ignore_result=True)
+def seal_audit() -> int:
+    """Chain what people did and what was refused since the last time (adr/0019)."""
+    return audit_seals.seal_events()
 
 
 @shared_task(name="coordinator.tasks.continue_audits", ignore_result=True)

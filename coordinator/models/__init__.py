@@ -4,6 +4,7 @@ from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
 from .audit import Audit, AuditFinding
+from .audit_chain import AuditChain, AuditLink
 from .bulk import BulkItem, BulkJob
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .drill import DrillRun
@@ -34,7 +35,9 @@ __all__ = [
     "Approval",
     "Attempt",
     "Audit",
+    "AuditChain",
     "AuditFinding",
+    "AuditLink",
     "Blob",
     "BreakGlass",
     "BulkItem",

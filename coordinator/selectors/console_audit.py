@@ -5,7 +5,7 @@ says how far back it looked; a range of time is turned into a range of ids by bi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from coordinator.models import Event
+from coordinator.selectors.audit_chain import SealedLink, links_of
 
 PAGE_SIZE: Final = 50
 #: One page looks at no more events than these.
@@ -59,6 +60,10 @@ class AuditRow:
     data: dict[str, Any]
     repeats: int
     last_at: datetime | None
+    #: Its place in the chain, as the table has it: only an export asks.
+    queue_id: int | None = None
+    run_key: int | None = None
+    link: SealedLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ _COLUMNS: Final = (
     "data",
     "repeats",
     "last_at",
+    "queue_id",
+    "run_id",
 )
 #: The first id whose event is not before an instant: some thirty probes of the primary key.
 _BISECT: Final = """
@@ -130,7 +137,8 @@ def export_rows(wanted: AuditFilter, *, before: int | None = None) -> Iterator[A
     while top > bottom and told < MAX_EXPORTED:
         lowest = max(bottom, top - EXPORT_STRETCH)
         found = _rows(wanted, Reach(lowest, top), min(EXPORT_STRETCH, MAX_EXPORTED - told))
-        yield from found
+        links = links_of([row.id for row in found])
+        yield from (replace(row, link=links.get(row.id)) for row in found)
         told += len(found)
         top = found[-1].id if told >= MAX_EXPORTED else lowest
     if top > reach.first:

@@ -5,9 +5,12 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import storages
 
+from coordinator.actors import system
+from coordinator.clock import CLOCK, clock_of
 from coordinator.gates import GateClass
 from coordinator.rounds import Statement, name_point, run_round
 
+from .events import EventKind, Fact, record
 from .prune_cursors import START, Batch, Place, move_to, read_place
 from .transactions import in_transaction
 
@@ -22,7 +25,7 @@ KIND: Final = "runs"
 #: In a sub-select, so that an index can be entered by it.
 _LIMIT: Final = "(SELECT clock_timestamp() - make_interval(days => %s))"
 #: Nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells; and
-#: counted, where the roll-up stands still.
+#: counted and sealed, where the roll-up or the audit's chain stands still.
 _LETS_GO: Final = """
 NOT EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id
             AND t.state NOT IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED'))
@@ -41,6 +44,7 @@ AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_attempt a ON a.t
 AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_restorehold h ON h.task_id = t.task_id
                 WHERE t.run_id = r.id AND h.released_at IS NULL)
 AND NOT EXISTS (SELECT FROM coordinator_rollup u WHERE u.rolled_until <= r.finished_at)
+AND NOT EXISTS (SELECT FROM coordinator_auditchain c WHERE c.sealed_until <= r.finished_at)
 """
 #: The next runs that are over for long enough, by their end; a page of them, whole or up to so many nodes.
 _PAGE: Final = f"""
@@ -101,6 +105,11 @@ _DELETES: Final = tuple(
         ("dependency", "parent_id", _TASKS),
     )
 )
+#: The links of events that are about to go stay, with the digests of what they sealed; which ones is told in the chain.
+_UNLINK: Final = f"""
+UPDATE coordinator_auditlink SET pruned = true
+WHERE event_id IN (SELECT id FROM coordinator_event WHERE task_id IN {_TASKS}) RETURNING number
+"""  # noqa: S608
 _BLOBS: Final = f"DELETE FROM coordinator_blob WHERE attempt_id IN {_ATTEMPTS} RETURNING path"  # noqa: S608
 _LAST: Final = (
     f"DELETE FROM coordinator_attempt WHERE task_id IN {_TASKS}",  # noqa: S608
@@ -150,17 +159,34 @@ def _choose() -> tuple[list[int], bool]:
 @in_transaction
 def _delete(chosen: list[int]) -> tuple[int, list[str]]:
     """Under the runs' gates alone, so that none is being reopened; those that are no longer due are left."""
-    _, _, rows = run_round(
+    _, _, rows, clock = run_round(
         name_point("prune"),
         Statement(_GATES, (chosen,)),
         Statement(_STILL_DUE, (chosen, settings.KEEP_RUNS_DAYS)),
+        CLOCK,
     )
     runs = [run_id for (run_id,) in rows]
     if not runs:
         return 0, []
+    (links,) = run_round(Statement(_UNLINK, (runs,)))
+    if links:
+        told = {"runs": len(runs), "links": _ranges(sorted(number for (number,) in links))}
+        fact = Fact(EventKind.PRUNED, data=told)
+        run_round(record([fact], actor=system("prune"), at=clock_of(clock)))
     answers: list[list[tuple[Any, ...]]] = run_round(
         *(Statement(sql, (runs,)) for sql in _DELETES),
         Statement(_BLOBS, (runs,)),
         *(Statement(sql, (runs,)) for sql in _LAST),
     )
     return len(runs), [path for (path,) in answers[len(_DELETES)]]
+
+
+def _ranges(numbers: list[int]) -> list[list[int]]:
+    """Numbers in order as ranges, each from its first to its last: [[3, 5], [9, 9]]."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges

@@ -321,7 +321,7 @@ def test_nothing_that_the_database_refuses_is_left_untried() -> None:
 
 def test_every_protected_table_of_the_product_is_tried_in_one_of_the_lists() -> None:
     from tests.incidents import test_refusals as of_incidents
-    from tests.services import test_refusals, test_restore_refusals
+    from tests.services import test_audit_chain, test_refusals, test_restore_refusals
     from tests.shadow import test_promotion_refusals as of_promotions
 
     with connection.cursor() as cursor:
@@ -334,5 +334,6 @@ def test_every_protected_table_of_the_product_is_tried_in_one_of_the_lists() -> 
         *of_incidents.PROTECTED,
         *of_promotions.PROTECTED,
         *test_restore_refusals.PROTECTED,
+        *test_audit_chain.PROTECTED,
     }
     assert guarded == {*PROTECTED, *tried}
