@@ -1,7 +1,7 @@
 """The audit as a person reads and exports it: the filter of an address, before and after, and files."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -94,12 +94,22 @@ def export_items(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator
     return (row if isinstance(row, int) else _record(row, addresses) for row in rows)
 
 
+#: What a table tells; the place in the chain is for whoever verifies a file of lines.
+_TOLD: Final = tuple(
+    name for name in AuditRow.__dataclass_fields__ if name not in ("queue_id", "run_key", "link")
+)
+
+
 def export_names(*, addresses: bool) -> list[str]:
-    return [*AuditRow.__dataclass_fields__, *(["address"] if addresses else [])]
+    return [*_TOLD, *(["address"] if addresses else [])]
 
 
 def _record(row: AuditRow, addresses: bool) -> dict[str, Any]:
-    record = {name: getattr(row, name) for name in AuditRow.__dataclass_fields__}
+    record = {name: getattr(row, name) for name in _TOLD}
+    if row.link is not None:
+        place = {"queue_id": row.queue_id, "run_id": row.run_key}
+        complete = addresses or _ADDRESS not in row.data
+        record["chain"] = {**asdict(row.link), **place, "complete": complete}
     record["data"] = {name: value for name, value in row.data.items() if name != _ADDRESS}
     if addresses:
         record["address"] = row.data.get(_ADDRESS)

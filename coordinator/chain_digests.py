@@ -1,4 +1,4 @@
-"""How the audit is chained: the content of an event, and the digest that a link has with the one before (adr/0019).
+"""How the audit is chained: the content of an event, and the digest that a link has with the one before (adr/0021).
 
 `tenure/audit_chain.py` is the same in words of the SDK's own, so that a file is verified without this server.
 """

@@ -115,7 +115,7 @@ def run_bulk_jobs() -> int:
 
 @shared_task(name="coordinator.tasks.seal_audit", ignore_result=True)
 def seal_audit() -> int:
-    """Chain what people did and what was refused since the last time (adr/0019)."""
+    """Chain what people did and what was refused since the last time (adr/0021)."""
     return audit_seals.seal_events()
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
+from tenure.audit_reading import AuditReading
 from tenure.blobs import fetch_blob
 from tenure.decoding import decode
 from tenure.effect_steering import EffectSteering
@@ -45,7 +46,7 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client(EffectSteering, IncidentSteering, RolloutSteering):
+class Client(AuditReading, EffectSteering, IncidentSteering, RolloutSteering):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The audit as a chain: what was sealed, in which order, and how far it is (adr/0019)."""
+"""The audit as a chain: what was sealed, in which order, and how far it is (adr/0021)."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""The audit's chain as it is read: the newest seal, and whether a range of it still fits (adr/0019)."""
+"""The audit's chain as it is read: the newest seal, and whether a range of it still fits (adr/0021)."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

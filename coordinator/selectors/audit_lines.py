@@ -1,8 +1,8 @@
-"""The chain's events as lines of a file, oldest first: what `tenure audit export` writes (adr/0019)."""
+"""The chain's events as lines of a file, oldest first: what `tenure audit export` writes (adr/0021)."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -62,20 +62,47 @@ WHERE l.number >= %s ORDER BY l.number LIMIT %s
 def read_lines(*, first: int, limit: int) -> AuditLinesPage:
     with connection.cursor() as cursor:
         cursor.execute(_READ, [first, limit + 1])
-        lines = [_line(*row) for row in cursor.fetchall()]
+        lines = [_line(_Row._make(row)) for row in cursor.fetchall()]
     more = lines[limit].chain.number if len(lines) > limit else None
     return AuditLinesPage(lines[:limit], more)
 
 
-def _line(*row: Any) -> AuditLine:
-    *told, data, number, previous, content, digest, queue_id, run_id = row
-    link = LineLink(
-        number=number,
-        previous=previous or GENESIS,
-        content=content,
-        digest=digest,
-        queue_id=queue_id,
-        run_id=run_id,
-        complete=data is not None,
+class _Row(NamedTuple):
+    id: int
+    at: datetime | None
+    kind: str | None
+    actor: str | None
+    task_id: UUID | None
+    attempt_id: UUID | None
+    state_version: int | None
+    request_id: str | None
+    data: str | None
+    number: int
+    previous: str | None
+    content: str
+    digest: str
+    queue_id: int | None
+    run_id: int | None
+
+
+def _line(row: _Row) -> AuditLine:
+    return AuditLine(
+        id=row.id,
+        at=row.at,
+        kind=row.kind,
+        actor=row.actor,
+        task_id=row.task_id,
+        attempt_id=row.attempt_id,
+        state_version=row.state_version,
+        request_id=row.request_id,
+        data=None if row.data is None else orjson.loads(row.data),
+        chain=LineLink(
+            number=row.number,
+            previous=row.previous or GENESIS,
+            content=row.content,
+            digest=row.digest,
+            queue_id=row.queue_id,
+            run_id=row.run_id,
+            complete=row.data is not None,
+        ),
     )
-    return AuditLine(*told, None if data is None else orjson.loads(data), link)

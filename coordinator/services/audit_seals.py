@@ -1,4 +1,4 @@
-"""Sealing the audit: each event that tells what people did, or what was refused, gets its link (adr/0019).
+"""Sealing the audit: each event that tells what people did, or what was refused, gets its link (adr/0021).
 
 In the background, behind the events: what workers do is neither chained nor slowed down. The
 order is (transaction, id) and goes no further than the oldest transaction that still runs, as

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenure.cli.approvals import APPROVAL_COMMANDS
+from tenure.cli.audit import AUDIT_VERBS
 from tenure.cli.commands import COMMANDS, Command
 from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
@@ -29,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     args = parser().parse_args(argv)
     try:
+        if args.command.is_local(args):
+            return DONE if args.command.run(None, args) else REFUSED
         with connect(args) as client:
             return DONE if args.command.run(client, args) else REFUSED
     except UsageError as error:
@@ -99,7 +102,13 @@ def _add_rollout(commands: Any, shared: argparse.ArgumentParser) -> None:
         description="SHADOW, IDEMPOTENT_READS, CONDITIONAL_WRITES: forward through a gate, back at any time.",
         epilog="example: tenure queue gate billing",
     )
-    for part, found in ((shadow, SHADOW_VERBS), (queue, QUEUE_VERBS)):
+    audit = commands.add_parser(
+        "audit",
+        help="keep the audit's seal, and verify the audit against it",
+        description="What people did and what was refused is chained: a changed, removed or moved row no longer fits.",
+        epilog="example: tenure audit verify audit.ndjson",
+    )
+    for part, found in ((shadow, SHADOW_VERBS), (queue, QUEUE_VERBS), (audit, AUDIT_VERBS)):
         verbs = part.add_subparsers(required=True, metavar="VERB")
         for verb in found:
             _add(verbs, verb, shared)

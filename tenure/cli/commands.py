@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from tenure.cli.printing import print_json, print_record, print_table, say
 from tenure.cli.settings import UsageError, document
@@ -27,7 +28,9 @@ class Command:
     does: str
     example: str
     arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Client, argparse.Namespace], bool]
+    run: Callable[[Any, argparse.Namespace], bool]
+    #: Whether it asks no coordinator; `run` then gets None for its client.
+    is_local: Callable[[argparse.Namespace], bool] = lambda _: False
 
 
 def _submit_arguments(parser: argparse.ArgumentParser) -> None:

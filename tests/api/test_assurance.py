@@ -13,6 +13,7 @@ from coordinator.actors import system
 from coordinator.fence import IsCurrent
 from coordinator.models import DrillRun, Event, Task
 from coordinator.services import hearings
+from coordinator.services.audit_seals import seal_events
 from coordinator.services.audits import continue_audits
 from coordinator.services.drill_script import STEPS
 from tests import world
@@ -123,3 +124,53 @@ def test_the_audit_command_names_what_is_broken_and_fails(api: Api) -> None:
             call_command("audit", *arguments, stdout=out)
         assert ended.value.code == 1
         assert str(Task.objects.get().task_id) in out.getvalue()
+
+
+# --- the audit's chain ----------------------------------------------------------------------------
+
+
+def test_everybody_reads_the_seal_and_has_a_range_verified(api: Api) -> None:
+    assert api.viewer.get("/audit/seal").body["number"] == 0
+    for intake in ("STOPPED", "OPEN"):
+        api.operator.post("/queues/q/intake", {"intake": intake, "reason": "a look"})
+    seal_events()
+    seal = api.viewer.get("/audit/seal").body
+    assert seal["digest"].startswith("sha256:")
+    found = api.viewer.get("/audit/verification").body
+    assert (found["holds"], found["links"], found["last"]) == (True, seal["number"], seal["number"])
+    kept = f"first={seal['number'] + 1}&anchor={seal['digest']}"
+    assert api.viewer.get(f"/audit/verification?{kept}").body["holds"]
+    other = f"first={seal['number'] + 1}&anchor=sha256:{'0' * 64}"
+    told = api.viewer.get(f"/audit/verification?{other}").body
+    assert (told["holds"], told["fault"]["misfit"]) == (False, "ANCHOR")
+    assert (told["fault"]["number"], told["digest"]) == (seal["number"], seal["digest"])
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("first=0", "/first"),
+        ("first=ten", "/first"),
+        ("first=5&last=4", "/last"),
+        ("anchor=sha256:0", "/anchor"),
+        ("from=1", "/from"),
+    ],
+)
+def test_a_faulty_range_is_told_by_its_field(api: Api, query: str, pointer: str) -> None:
+    reply = api.viewer.get(f"/audit/verification?{query}")
+    assert reply.status == (422 if pointer == "/last" else 400)
+    assert reply.pointers == {pointer}
+
+
+def test_the_lines_of_the_chain_are_paged_in_its_order(api: Api) -> None:
+    for intake in ("STOPPED", "OPEN") * 2:
+        api.operator.post("/queues/q/intake", {"intake": intake, "reason": "a look"})
+    seal_events()
+    numbers, first = [], 1
+    while first is not None:
+        page = api.admin.get(f"/audit/lines?first={first}&limit=3").body
+        numbers += [line["chain"]["number"] for line in page["lines"]]
+        first = page["next_number"]
+    assert numbers == list(range(1, api.viewer.get("/audit/seal").body["number"] + 1))
+    assert api.operator.get("/audit/lines").status == 403  # addresses are for administrators
+    assert api.admin.get("/audit/lines?limit=1001").status == 400

@@ -63,7 +63,8 @@ def test_a_range_of_time_is_found_by_bisection(scene: Scene) -> None:
     now = read_clock()
     with any_time() as cursor:
         cursor.execute(
-            "UPDATE coordinator_event SET at = %s - make_interval(mins => (1000 - id * 10)::int)",
+            "UPDATE coordinator_event SET at = %s - make_interval(mins =>"
+            " ((SELECT max(id) FROM coordinator_event) - id)::int * 10)",
             [now],
         )
     since, until = now - timedelta(minutes=700), now - timedelta(minutes=400)

@@ -1,4 +1,4 @@
-"""The audit as a chain: what is sealed in which order, and how each row that was meddled with is named (adr/0019)."""
+"""The audit as a chain: what is sealed in which order, and how each row that was meddled with is named (adr/0021)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

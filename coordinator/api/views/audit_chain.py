@@ -1,4 +1,4 @@
-"""The audit's chain: its newest seal, whether a range still fits, and its lines to be kept elsewhere (adr/0019)."""
+"""The audit's chain: its newest seal, whether a range still fits, and its lines to be kept elsewhere (adr/0021)."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from coordinator.selectors.audit_chain import (
 from coordinator.selectors.audit_lines import MAX_LINES, AuditLinesPage, read_lines
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
-Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class AuditSeal(Endpoint):

@@ -15,7 +15,7 @@ TRIGGERS = [
 
 
 class Migration(migrations.Migration):
-    dependencies = [("coordinator", "0025_canaries")]
+    dependencies = [("coordinator", "0027_promotion_requests")]
 
     operations = [
         migrations.CreateModel(
