@@ -3,7 +3,7 @@
 Only some filters have an index: queue, run, ids, age, and the states of unfinished tasks. The others
 (kind, owner, node, text, attempts, epoch) change or arrive with every task, and an index for each
 would be paid by every claim and commit. What they ask for is therefore sifted out of a bounded stretch
-of tasks, newest first, and the page says how far back it looked (docs/adr/0020).
+of tasks, newest first, and the page says how far back it looked (docs/adr/0019).
 """
 
 from dataclasses import dataclass, replace
