@@ -166,7 +166,8 @@ def test_the_lines_of_the_chain_are_paged_in_its_order(api: Api) -> None:
     for intake in ("STOPPED", "OPEN") * 2:
         api.operator.post("/queues/q/intake", {"intake": intake, "reason": "a look"})
     seal_events()
-    numbers, first = [], 1
+    numbers: list[int] = []
+    first: int | None = 1
     while first is not None:
         page = api.admin.get(f"/audit/lines?first={first}&limit=3").body
         numbers += [line["chain"]["number"] for line in page["lines"]]

@@ -36,10 +36,10 @@ def test_the_newest_seal_is_there_to_be_copied(vera: Client) -> None:
 
 def test_a_range_that_holds_says_so_at_an_address_of_its_own(vera: Client) -> None:
     head = read_head()
-    page = vera.get("/audit/chain", {"first": 2, "last": 4, "anchor": ""}).content.decode()
+    page = vera.get("/audit/chain", {"first": "2", "last": "4", "anchor": ""}).content.decode()
     assert "3 links hold." in page
     assert "tenure audit verify --from 2 --to 4" in page
-    kept = {"first": head.number + 1, "last": "", "anchor": head.digest}
+    kept = {"first": str(head.number + 1), "last": "", "anchor": head.digest}
     page = vera.get("/audit/chain", kept).content.decode()
     assert "0 links hold." in page
     assert f"tenure audit verify --anchor {head.number}:{head.digest}" in page
@@ -52,7 +52,7 @@ def test_the_first_row_that_does_not_fit_is_named_with_its_link(vera: Client) ->
             'UPDATE coordinator_event SET data = data || \'{"reason": "<b>forged</b>"}\' WHERE id = %s',
             [event_id],
         )
-    page = vera.get("/audit/chain", {"first": 1, "last": ""}).content.decode()
+    page = vera.get("/audit/chain", {"first": "1", "last": ""}).content.decode()
     assert "A row does not fit." in page
     assert "<code>CHANGED</code>" in page
     assert f'href="/audit?before={event_id + 1}#e-{event_id}"' in page
@@ -84,7 +84,7 @@ def test_a_faulty_range_is_told_by_its_field(
 
 def test_a_long_chain_goes_on_from_the_page(vera: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.selectors.audit_chain.MAX_VERIFIED", 4)
-    page = vera.get("/audit/chain", {"first": 1}).content.decode()
+    page = vera.get("/audit/chain", {"first": "1"}).content.decode()
     digest = AuditLink.objects.get(number=4).digest
     assert f'href="?first=5&amp;anchor={digest}"' in page
     assert "2 links hold." in vera.get(f"/audit/chain?first=5&anchor={digest}").content.decode()
@@ -92,5 +92,5 @@ def test_a_long_chain_goes_on_from_the_page(vera: Client, monkeypatch: pytest.Mo
 
 def test_the_page_keeps_to_its_budget(vera: Client) -> None:
     with CaptureQueriesContext(connection) as captured:
-        assert vera.get("/audit/chain", {"first": 1}).status_code == 200
+        assert vera.get("/audit/chain", {"first": "1"}).status_code == 200
     assert len(captured) <= 12
