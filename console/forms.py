@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from console.preferences import THEMES
+from coordinator.selectors.saved_views import MAX_VIEW_NAME
 from coordinator.services.texts import MAX_REASON_CHARS
 from coordinator.states import Intake, RejectionCode
 
@@ -78,6 +79,22 @@ class SnoozeStart(Reason):
         elif wait:
             told["not_before"] = self.now + WAITS[wait][0]
         return told
+
+
+class ViewName(forms.Form):
+    """What a saved view is called, for everybody."""
+
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=MAX_VIEW_NAME,
+        error_messages={"required": gettext_lazy("Give it a name that says what it finds.")},
+    )
+
+
+class ViewChange(ViewName):
+    """Another name, bound to the one that was seen."""
+
+    shown_name = forms.CharField(max_length=MAX_VIEW_NAME, strip=False)
 
 
 class TaskDecision(Reason, Shown):

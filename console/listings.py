@@ -1,13 +1,11 @@
 """The list of tasks as a page shows it: its rows, its counts, and what a poll of it asks for."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
 
-from console.columns import Column
 from console.filters import Wanted, as_uuid, wanted_tasks
 from coordinator.selectors import console_tasks
 from coordinator.selectors.console_tasks import TaskListRow
@@ -19,7 +17,7 @@ from coordinator.states import TaskState
 class TaskListing:
     """`too_slow`: the filter leads through too many rows. `counts` is empty where counting took too long.
 
-    `stopped` is the task at which the page stopped looking, `costs` what each row's attempts have cost.
+    `stopped` is the task at which the page stopped looking.
     """
 
     wanted: Wanted
@@ -28,7 +26,6 @@ class TaskListing:
     newer: UUID | None = None
     older: UUID | None = None
     stopped: UUID | None = None
-    costs: dict[UUID, Decimal] = field(default_factory=dict)
     too_slow: bool = False
 
     @property
@@ -69,13 +66,6 @@ def read_listing(request: HttpRequest) -> TaskListing:
     wanted = wanted_of(request.GET)
     if not wanted.is_understood:
         return TaskListing(wanted)
-    listing = _read(request, wanted)
-    if Column.COST not in wanted.columns or not listing.rows:
-        return listing
-    return replace(listing, costs=console_tasks.read_costs([row.task_id for row in listing.rows]))
-
-
-def _read(request: HttpRequest, wanted: Wanted) -> TaskListing:
     held = [found for found in map(as_uuid, request.GET.get("held", "").split(",")) if found]
     if held:
         rows = console_tasks.read_held_tasks(held)

@@ -1,6 +1,5 @@
 """The words of the console's templates: safe text, icons, state chips, times, numbers."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -242,11 +241,6 @@ def facet_link(wanted: Wanted, state: str) -> str:
 def fault_anchor(name: str) -> str:
     """The field of the list's form that a fault is about; words of the query are about the query."""
     return f"f-{name}" if name in _OWN_FIELDS else "f-q"
-
-
-@register.filter
-def at(values: Mapping[Any, Any], key: Any) -> Any:
-    return values.get(key)
 
 
 @register.simple_tag

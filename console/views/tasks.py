@@ -20,6 +20,7 @@ from console.neighbourhoods import draw_neighbourhood
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
 from console.preferences import read_preferences
+from console.saved_views import SHOWN, read_views
 from console.sentences import tell
 from console.timelines import draw_timeline
 from coordinator.selectors import (
@@ -30,7 +31,9 @@ from coordinator.selectors import (
     explain,
     tasks,
 )
-from coordinator.selectors.task_exports import TaskExportRow, export_tasks
+from coordinator.selectors.console_tasks import TaskListRow
+from coordinator.selectors.saved_views import MAX_FACETS, Facets, read_facets
+from coordinator.selectors.task_exports import export_tasks
 from coordinator.selectors.task_filters import STRETCH
 from coordinator.states import CANCELLABLE_TASK, TaskState
 
@@ -48,9 +51,26 @@ def task_list(request: HttpRequest) -> HttpResponse:
         "all_columns": list(Column),
         "stretch": STRETCH,
         "verbs": all_words(),
+        "queue_facets": [(name, None) for name in shell_of(request).queue_names[:MAX_FACETS]],
+        "facets_query": request.GET.urlencode(),
         "may_cancel": permit(request, "cancel"),
     }
     return show(request, "console/tasks.html", context, every_seconds=10, poll=listing.poll)
+
+
+@page()
+def task_facets(request: HttpRequest) -> HttpResponse:
+    """Views, queues and kinds with their counts: read apart from the list, which never waits for them."""
+    wanted = wanted_of(request.GET)
+    queues = list(shell_of(request).queue_names)
+    found = read_facets(wanted.tasks, queues) if wanted.is_understood else Facets({}, {})
+    context = {
+        "wanted": wanted,
+        "views": read_views(shown=SHOWN, counted=True),
+        "queue_facets": list(found.queues.items()),
+        "kind_facets": list(found.kinds.items()),
+    }
+    return show(request, "console/tasks/facets.html", context)
 
 
 @page()
@@ -62,7 +82,7 @@ def task_export(request: HttpRequest, form: str) -> HttpResponseBase:
         return refuse(request, 404, {"what": f"{name}: {fault}"})
     found = export_tasks(wanted.tasks, before=as_uuid(request.GET.get("before")))
     items: Iterator[Item] = (str(row) if isinstance(row, UUID) else asdict(row) for row in found)
-    made = file_of("tasks", form, items, list(TaskExportRow.__dataclass_fields__))
+    made = file_of("tasks", form, items, list(TaskListRow.__dataclass_fields__))
     return made or refuse(request, 404, {"what": form})
 
 

@@ -25,11 +25,14 @@ from .prune import PruneCursor
 from .queue import Downstream, Pool, Queue
 from .result import Blob, CanonicalCommit, MemoryFact, MemoryKey, StagedResult
 from .run import Dependency, Run
+from .saved_view import MAX_VIEW_NAME, MAX_VIEW_QUERY, SavedView
 from .shadow import ShadowEvent, ShadowExplanation, ShadowRound, ShadowSource
 from .tally import CountedAttempt, CountedRefusal, RollUp, Tally
 from .task import SerialScope, Task
 
 __all__ = [
+    "MAX_VIEW_NAME",
+    "MAX_VIEW_QUERY",
     "RENEWALS_REMEMBERED",
     "Access",
     "Approval",
@@ -76,6 +79,7 @@ __all__ = [
     "RestoreHold",
     "RollUp",
     "Run",
+    "SavedView",
     "SerialScope",
     "ShadowEvent",
     "ShadowExplanation",

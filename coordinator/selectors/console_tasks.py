@@ -7,16 +7,21 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import OuterRef, QuerySet, Subquery, Sum
 
 from coordinator.models import Attempt, Task
 from coordinator.selectors.console_counts import COUNT_CAP, capped_counts, in_time
-from coordinator.selectors.task_filters import TaskFilter, end_of_stretch, pinned, tasks_matching
+from coordinator.selectors.task_filters import (
+    TaskFilter,
+    end_of_stretch,
+    pinned,
+    sifted_sql,
+    tasks_matching,
+)
 from coordinator.states import TaskState
 
 PAGE_SIZE: Final = 50
-#: Queues that have a facet of their own; the form has all of them.
-MAX_FACETS: Final = 24
 _LAST_ID: Final = UUID(int=(1 << 128) - 1)
 
 
@@ -41,6 +46,7 @@ class TaskListRow:
     queue: str
     run_id: UUID
     run_name: str
+    cost_usd: Decimal | None  # of its attempts; None where it has had none
 
     @property
     def took(self) -> timedelta | None:
@@ -85,6 +91,7 @@ COLUMNS: Final = (
     "queue__name",
     "run__run_id",
     "run__name",
+    "cost_usd",
 )
 
 
@@ -144,12 +151,6 @@ def read_held_tasks(task_ids: Sequence[UUID]) -> tuple[TaskListRow, ...]:
     return _typed(rows.order_by("-task_id"), PAGE_SIZE)
 
 
-def read_costs(task_ids: Sequence[UUID]) -> dict[UUID, Decimal]:
-    """What the attempts of each task have cost in US dollars; tasks without an attempt are left out."""
-    rows = Attempt.objects.filter(task_id__in=task_ids).values_list("task_id")
-    return dict(rows.annotate(Sum("cost_usd")).order_by())
-
-
 def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[str, int]:
     """Capped counts by state, of all that match (`total`), and of those newer than an id (`new`).
 
@@ -174,25 +175,35 @@ def _count_indexed(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int
 
 def _count_in_stretch(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:
     """By one walk through the stretch; the state that is asked for has a stretch of its own, by its index."""
-    newer = Q(task_id__gt=newer_than or _LAST_ID)
-    rows = _stretch(wanted, any_state=True)
-    counted = rows.values("state").order_by().annotate(n=Count("pk"), new=Count("pk", filter=newer))
-    found = {row["state"]: (row["n"], row["new"]) for row in counted}
+    walks = [sifted_sql(wanted, any_state=True)]
     if wanted.state:
-        own = _stretch(wanted).aggregate(n=Count("pk"), new=Count("pk", filter=newer))
-        found[wanted.state] = own["n"], own["new"]
-    asked = [found.get(wanted.state, (0, 0))] if wanted.state else found.values()
+        walks.append(sifted_sql(wanted))
+    found: dict[str, tuple[int, int]] = {str(wanted.state): (0, 0)} if wanted.state else {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            " UNION ALL ".join(
+                _BY_STATE.format(place, sql) for place, (sql, _) in enumerate(walks)
+            ),
+            [param for _, params in walks for param in (newer_than or _LAST_ID, *params)],
+        )
+        for place, state, count, new in sorted(cursor.fetchall()):
+            if place == 0 or state == wanted.state:
+                found[state] = count, new
+    asked = [found[str(wanted.state)]] if wanted.state else list(found.values())
     counts = {str(state): count for state, (count, _) in found.items()}
     counts |= {"total": sum(n for n, _ in asked), "new": sum(new for _, new in asked)}
     return {name: min(count, COUNT_CAP + 1) for name, count in counts.items()}
 
 
-def _stretch(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
-    end = end_of_stretch(wanted, any_state=any_state)
-    rows = tasks_matching(wanted, any_state=any_state)
-    return rows.filter(task_id__gte=end) if end else rows
+_BY_STATE: Final = "SELECT {}, state, count(*), count(*) FILTER (WHERE task_id > %s) FROM ({}) AS found GROUP BY state"
 
 
 def _typed(rows: QuerySet[Task], size: int) -> tuple[TaskListRow, ...]:
-    found: Any = rows.values_list(*COLUMNS)[:size]
+    found: Any = with_cost(rows).values_list(*COLUMNS)[:size]
     return tuple(TaskListRow(*row) for row in found)
+
+
+def with_cost(rows: QuerySet[Task]) -> QuerySet[Any]:
+    """For pages and batches: each row adds up its own few attempts."""
+    own = Attempt.objects.filter(task=OuterRef("pk")).order_by().values("task")
+    return rows.annotate(cost_usd=Subquery(own.annotate(sum=Sum("cost_usd")).values("sum")))

@@ -1,9 +1,12 @@
 """All the tasks of a filter, batch by batch from the newest on: for files, and for sets that are frozen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
+
+from coordinator.models import Task
 from coordinator.selectors.task_filters import STRETCH, TaskFilter, end_of_stretch, tasks_matching
 
 BATCH: Final = 2_000
@@ -16,8 +19,11 @@ def walk(
     most: int,
     most_looked_at: int,
     before: UUID | None = None,
+    prepare: Callable[[QuerySet[Task]], QuerySet[Any]] = lambda rows: rows,
 ) -> Iterator[list[tuple[Any, ...]] | UUID]:
     """Batches of rows of a `pinned` filter, each by a statement of its own; `columns` begin with `task_id`.
+
+    `prepare` adds to a batch's rows what `columns` names beside the tasks' own.
 
     Where it ends early, having told `most` rows or sifted `most_looked_at`, the last item is the task
     before which to go on. What is submitted meanwhile is newer than where the walk began, and not in it.
@@ -29,7 +35,7 @@ def walk(
         rows = rows.filter(task_id__lt=before) if before else rows
         rows = rows.filter(task_id__gte=end) if end else rows
         limit = min(BATCH, most - told)
-        found = list(rows.order_by("-task_id").values_list(*columns)[:limit])
+        found = list(prepare(rows).order_by("-task_id").values_list(*columns)[:limit])
         told += len(found)
         yield found
         if len(found) == limit:

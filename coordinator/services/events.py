@@ -89,6 +89,9 @@ class EventKind(StrEnum):
     BULK_STARTED = "BULK_STARTED"
     BULK_STOPPED = "BULK_STOPPED"
     BULK_FINISHED = "BULK_FINISHED"
+    VIEW_SAVED = "VIEW_SAVED"  # a filter of the list of tasks, kept for everybody
+    VIEW_RENAMED = "VIEW_RENAMED"
+    VIEW_DELETED = "VIEW_DELETED"
     AUDIT_STARTED = "AUDIT_STARTED"
     AUDITED = "AUDITED"  # a pass over the stored history is over
     BREAK_GLASS_OPENED = "BREAK_GLASS_OPENED"

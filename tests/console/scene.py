@@ -20,6 +20,7 @@ from coordinator.actors import Worker
 from coordinator.clock import read_clock
 from coordinator.models import Credential
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.selectors.saved_views import ViewRecord
 from coordinator.services import cancels, endings, epochs, leases
 from coordinator.services.bulk_steps import run_bulk_step
 from coordinator.services.bulks import Reviewed, Verb, review_bulk, start_bulk
@@ -28,6 +29,7 @@ from coordinator.services.grants import Claim
 from coordinator.services.roles import ensure_roles
 from coordinator.services.roll_ups import roll_up
 from coordinator.services.runs import Submitted
+from coordinator.services.saved_views import save_view
 from coordinator.services.usage import Usage
 from coordinator.states import Intake
 from tests import world
@@ -64,6 +66,7 @@ class Scene:
     approver: int  # a person with a personal token, by their key
     bulk_review: UUID  # frozen, not started
     bulk_job: UUID  # done
+    view: UUID  # a filter that somebody keeps for everybody
 
 
 def person(name: str, role: str) -> User:
@@ -253,6 +256,7 @@ def compose() -> Scene:
         _used_credential(fleet),
         _approver(),
         *_bulks([tasks[path] for path in (FILES[0], *FILES[8:])]),
+        _view(),
     )
 
 
@@ -273,6 +277,13 @@ def _bulks(task_ids: Sequence[UUID]) -> tuple[UUID, UUID]:
     while run_bulk_step():
         pass
     return reviewed, done
+
+
+def _view() -> UUID:
+    alice = replace(world.operator(), id=User.objects.get(username="alice").pk)
+    kept = save_view(name="Failed reviews", query="state=FAILED&queue=review", actor=alice)
+    assert isinstance(kept, ViewRecord)
+    return kept.view_id
 
 
 def _downstreams() -> None:
