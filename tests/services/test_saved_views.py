@@ -28,12 +28,12 @@ def kept(name: str = "Late", query: str = "state=READY", *, by: Any = OLGA) -> V
 
 
 def rename(view: ViewRecord, name: str, *, by: Any = OLGA, **more: Any) -> Any:
-    asked = {"expected_name": view.name, "administers": False} | more
+    asked: dict[str, Any] = {"expected_name": view.name, "administers": False} | more
     return rename_view(view_id=view.view_id, name=name, actor=by, **asked)
 
 
 def delete(view: ViewRecord, *, by: Any = OLGA, **more: Any) -> Any:
-    asked = {"expected_name": view.name, "administers": False} | more
+    asked: dict[str, Any] = {"expected_name": view.name, "administers": False} | more
     return delete_view(view_id=view.view_id, actor=by, **asked)
 
 
