@@ -54,6 +54,15 @@ class Operation(StrEnum):
     REVISE_TASK = "revise_task"
     REOPEN_TASK = "reopen_task"
     RELEASE_RESTORE_HOLD = "release_restore_hold"
+    SNOOZE_TASK = "snooze_task"
+    WAKE_TASK = "wake_task"
+    LIST_BULKS = "list_bulks"
+    REVIEW_BULK = "review_bulk"
+    READ_BULK = "read_bulk"
+    LIST_BULK_ITEMS = "list_bulk_items"
+    START_BULK = "start_bulk"
+    STOP_BULK = "stop_bulk"
+    UNDO_BULK = "undo_bulk"
     CLAIM_TASKS = "claim_tasks"
     CLAIM_TASK = "claim_task"
     WAIT_FOR_WORK = "wait_for_work"
@@ -195,6 +204,15 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.REVISE_TASK: _CANCEL,
     _O.REOPEN_TASK: _CANCEL,
     _O.RELEASE_RESTORE_HOLD: Rule(permission="reconcile"),
+    _O.SNOOZE_TASK: _CANCEL,
+    _O.WAKE_TASK: _CANCEL,
+    _O.LIST_BULKS: _PEOPLE_SEE,
+    _O.REVIEW_BULK: _CANCEL,
+    _O.READ_BULK: _PEOPLE_SEE,
+    _O.LIST_BULK_ITEMS: _PEOPLE_SEE,
+    _O.START_BULK: _CANCEL,
+    _O.STOP_BULK: _CANCEL,
+    _O.UNDO_BULK: _CANCEL,
     _O.CLAIM_TASKS: _WORK,
     _O.CLAIM_TASK: _WORK,
     _O.WAIT_FOR_WORK: _WORK,

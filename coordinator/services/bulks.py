@@ -65,6 +65,16 @@ class Started:
     bulk_id: UUID
     started_at: datetime
     replayed: bool = False
+    outcome: str = "STARTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """`left` is how many tasks had not had their turn."""
+
+    bulk_id: UUID
+    left: int
+    outcome: str = "STOPPED"
 
 
 @in_transaction
@@ -189,7 +199,7 @@ def _faults_of_time(verb: Verb, not_before: datetime | None, at: datetime) -> li
 
 
 @in_transaction
-def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
+def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Stopped | Refusal:
     """Leave what has not had its turn alone; what is done stays done. A repeat changes nothing."""
     if faults := check_reason(reason):
         return invalid(*faults)
@@ -204,7 +214,7 @@ def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Started | Refusal:
     left = BulkItem.objects.filter(job=job, outcome=None, taken_at=None)
     stopped = left.update(outcome=STOPPED, done_at=at)
     tell_bulk(EventKind.BULK_STOPPED, job, actor, at, tasks=stopped, reason=reason)
-    return Started(bulk_id, job.started_at)
+    return Stopped(bulk_id, stopped)
 
 
 def tell_bulk(kind: EventKind, job: BulkJob, actor: Actor, at: datetime, **told: object) -> None:

@@ -54,6 +54,15 @@ cancel_task          . . . . . O A
 revise_task          . . . . . O A
 reopen_task          . . . . . O A
 release_restore_hold . . . . V O A
+snooze_task          . . . . . O A
+wake_task            . . . . . O A
+list_bulks           . . . U V O A
+review_bulk          . . . . . O A
+read_bulk            . . . U V O A
+list_bulk_items      . . . U V O A
+start_bulk           . . . . . O A
+stop_bulk            . . . . . O A
+undo_bulk            . . . . . O A
 claim_tasks          W . . . . . .
 claim_task           W . . . . . .
 wait_for_work        W . . . . . .
@@ -112,7 +121,7 @@ EVERYTHING = (
     "queue", "pool", "downstream", "run", "task", "dependency", "attempt", "stagedresult", "blob", "canonicalcommit",
     "memorykey", "memoryfact", "effectslot", "dispatch", "lookup", "evidence", "approval", "decision", "storedanswer",
     "incident", "incidentqueue", "incidentstep", "incidentcanary", "incidenthold", "incidenteffect",
-    "candidatedecision",
+    "candidatedecision", "bulkjob", "bulkitem",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from coordinator.services.bulks import (
     STOPPED,
     Reviewed,
     Started,
+    Stopped,
     Verb,
     review_bulk,
     start_bulk,
@@ -237,7 +238,7 @@ def test_a_set_has_a_most_and_says_that_there_is_more(
 def test_a_stopped_job_leaves_the_rest_alone(olga: Actor, tasks: list[UUID]) -> None:
     bulk_id = started(olga, *tasks)
     run_bulk_step(limit=1)
-    assert isinstance(stop_bulk(bulk_id=bulk_id, reason=WHY, actor=olga), Started)
+    assert stop_bulk(bulk_id=bulk_id, reason=WHY, actor=olga) == Stopped(bulk_id, 3)
     run_bulk_step()
     assert outcomes(bulk_id) == {DONE: 1, STOPPED: 3}
     found = read_bulk(bulk_id)

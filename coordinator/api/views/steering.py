@@ -1,6 +1,7 @@
-"""What people do to tasks: cancel, revise, reopen (contract 10), let go after a restore (12)."""
+"""What people do to tasks: cancel, revise, reopen (contract 10), hold back for a while, let go after a restore (12)."""
 
 from coordinator.access import Operation
+from coordinator.api.bodies.bulks import SnoozeBody
 from coordinator.api.bodies.runs import CancelTaskBody, ReopenBody, ReviseBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.paths import uuid_of
@@ -8,6 +9,7 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.cancels import Cancelled, cancel_task
 from coordinator.services.restore_holds import HoldReleased, release_restore_hold
 from coordinator.services.revisions import Reopened, Revised, reopen_task, revise_task
+from coordinator.services.snoozes import Snoozed, Woken, snooze_task, wake_task
 
 
 class TaskCancel(Endpoint):
@@ -98,6 +100,50 @@ class TaskRestoreHold(Endpoint):
     )
     def post(self, call: Call[ReopenBody], task_id: str) -> HoldReleased | Refusal:
         return release_restore_hold(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            reason=call.body.reason,
+            actor=call.caller,
+        )
+
+
+_NOT_HELD_BACK = (
+    Outcome.NOT_FOUND,
+    Outcome.ALREADY_COMMITTED,
+    Outcome.ALREADY_SETTLED,
+    Outcome.STALE_INPUT,
+    Outcome.STATE_VERSION_MISMATCH,
+)
+
+
+class TaskSnooze(Endpoint):
+    @operation(
+        Operation.SNOOZE_TASK,
+        "Hold a READY or BLOCKED task back until a time, at most 30 days from now",
+        body=SnoozeBody,
+        answer=Snoozed,
+        refusals=_NOT_HELD_BACK,
+    )
+    def post(self, call: Call[SnoozeBody], task_id: str) -> Snoozed | Refusal:
+        return snooze_task(
+            task_id=uuid_of(task_id, "task"),
+            expected_state_version=call.body.expected_state_version,
+            not_before=call.body.not_before,
+            reason=call.body.reason,
+            actor=call.caller,
+        )
+
+
+class TaskWake(Endpoint):
+    @operation(
+        Operation.WAKE_TASK,
+        "Let a task go at once that waits for a time, whatever made it wait",
+        body=ReopenBody,
+        answer=Woken,
+        refusals=_NOT_HELD_BACK,
+    )
+    def post(self, call: Call[ReopenBody], task_id: str) -> Woken | Refusal:
+        return wake_task(
             task_id=uuid_of(task_id, "task"),
             expected_state_version=call.body.expected_state_version,
             reason=call.body.reason,
