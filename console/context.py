@@ -5,6 +5,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest
 
+from console.commands import Terminal, origin_of
+from console.page_commands import commands_of
 from console.pages import shell_of
 from console.preferences import read_preferences
 
@@ -45,7 +47,16 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "environment": settings.ENVIRONMENT,
         "section": _section(request),
         "next_theme": _NEXT_THEME[preferences.theme],
+        "terminal": _terminal(request),
     }
+
+
+def _terminal(request: HttpRequest) -> Terminal | None:
+    """The page's commands; a view whose state says more gives its own."""
+    match = request.resolver_match
+    if match is None or not match.url_name:
+        return None
+    return commands_of(match.url_name, match.kwargs, origin_of(request))
 
 
 def _section(request: HttpRequest) -> str:

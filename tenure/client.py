@@ -225,6 +225,33 @@ class Client(AuditReading, EffectSteering, IncidentSteering, RolloutSteering):
         answer = self._post(f"tasks/{_part(task_id)}/restore-hold/release", body)
         return decode(HoldReleased, answer.body)
 
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json = None,
+        params: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> Json:
+        """Any operation by its path below /api/v1/; the answer's body. A write is repeated under one key."""
+        if method == "GET":
+            return self._get(path, params).body
+        headers = {"Idempotency-Key": key or new_key()}
+        content = None if body is None else json_bytes(body)
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        call = Call(
+            method=method, path=path, content=content, headers=headers, repeat=Repeat.BY_KEY
+        )
+        return self._transport.send(call).body
+
+    def download(
+        self, path: str, into: IO[bytes], *, params: Mapping[str, str] | None = None
+    ) -> None:
+        """What is no JSON, such as the metrics, written as it is."""
+        self._download(path, into, params or {})
+
     # -- how ----------------------------------------------------------------------------------------------------
 
     def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:

@@ -3,6 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 
 from console.audit_forms import Range
+from console.commands import Shown, origin_of, read, tenure, terminal
 from console.pages import page, show
 from coordinator.selectors.audit_chain import MAX_VERIFIED, read_head, verify_chain
 
@@ -21,7 +22,7 @@ def chain(request: HttpRequest) -> HttpResponse:
         "form": form,
         "found": found,
         "most": MAX_VERIFIED,
-        "cli": _cli(form),
+        "terminal": terminal(_commands(form), origin_of(request)),
     }
     return show(
         request,
@@ -31,15 +32,15 @@ def chain(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _cli(form: Range) -> str:
+def _commands(form: Range) -> list[Shown]:
+    """The very range, from a terminal."""
+    seal = read("audit", "seal", cli=tenure("audit", "seal"))
     if not form.is_bound or not form.is_valid():
-        return "tenure audit verify"
+        return [read("audit", "verification", cli=tenure("audit", "verify")), seal]
     told = form.cleaned_data
-    words = ["tenure audit verify"]
-    if told["anchor"]:
-        words.append(f"--anchor {told['first'] - 1}:{told['anchor']}")
-    else:
-        words.append(f"--from {told['first']}")
-    if told["last"]:
-        words.append(f"--to {told['last']}")
-    return " ".join(words)
+    first, last, anchor = told["first"], told["last"], told["anchor"]
+    start = ["--anchor", f"{first - 1}:{anchor}"] if anchor else ["--from", first]
+    words = [*start, *(["--to", last] if last else [])]
+    asked = {"first": str(first)} | ({"last": str(last)} if last else {})
+    asked |= {"anchor": anchor} if anchor else {}
+    return [read("audit", "verification", cli=tenure("audit", "verify", *words), **asked), seal]

@@ -1,6 +1,7 @@
 """`/incidents`: the guarded rollback, one page a step. Nothing advances by itself, nothing is skipped (contract 12)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,8 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
+from console.commands import Terminal, origin_of, terminal
 from console.filters import as_uuid
 from console.forms import new_action_key
+from console.incident_commands import incident_step
 from console.incident_forms import Abort, Bump, Candidates, Declaration, Resume, Switch
 from console.incident_steps import (
     BUMP,
@@ -349,6 +352,7 @@ def _show(request: HttpRequest, found: IncidentRecord, number: int, form: Any) -
         "action_key": new_action_key(),
         "bound_version": f"{found.version}",
         "names": ", ".join(lane.name for lane in found.queues),
+        "terminal": _terminal(request, found, number),
         **_of_step(found, number, gate),
     }
     ended = found.ended_at is not None
@@ -359,6 +363,15 @@ def _show(request: HttpRequest, found: IncidentRecord, number: int, form: Any) -
         every_seconds=15 if ended else EVERY_SECONDS,
         status=422 if form is not None else 200,
     )
+
+
+def _terminal(request: HttpRequest, found: IncidentRecord, number: int) -> Terminal:
+    """The step's own commands, bound to what the page shows."""
+    epochs = {lane.name: lane.scheduler_epoch for lane in found.queues}
+    bound = {"version": found.version, "epochs": epochs, "confirm": _confirm(found)}
+    shown = incident_step(found.incident_id, number, **bound)  # type: ignore[arg-type]
+    under_way = found.ended_at is None and STOP < number < REPORT
+    return replace(terminal(shown, origin_of(request)), is_open=under_way)
 
 
 def _of_step(found: IncidentRecord, number: int, gate: Gate | None) -> dict[str, Any]:

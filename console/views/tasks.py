@@ -185,7 +185,6 @@ def _task(request: HttpRequest, task_id: UUID, tab: str, **of_tab: Any) -> HttpR
         "cancellable": task.state in CANCELLABLE_TASK,
         "reopenable": task.state in _REOPENABLE,
         "revisable": task.state in _REVISABLE,
-        "api_path": f"/api/v1/tasks/{task_id}",
         "here": request.build_absolute_uri(reverse("console:task", args=[task_id])),
         **of_tab,
     }

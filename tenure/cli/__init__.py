@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tenure.cli.anything import ANYTHING
 from tenure.cli.approvals import APPROVAL_COMMANDS
 from tenure.cli.audit import AUDIT_VERBS
 from tenure.cli.commands import COMMANDS, Command
@@ -74,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: tenure submit run.json --watch",
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (*COMMANDS, *EFFECT_COMMANDS, *APPROVAL_COMMANDS):
+    for command in (*COMMANDS, *ANYTHING, *EFFECT_COMMANDS, *APPROVAL_COMMANDS):
         _add(commands, command, shared)
     incident = commands.add_parser(
         "incident",
