@@ -82,7 +82,7 @@ def _is_word_alone(text: str) -> bool:
 
 def _unknown_word(word: str) -> str:
     told = _(
-        'There is no such word. Words: %(words)s. To look for it in the nodes\' names, put it in quotes: "%(word)s".'
+        'There is no such word. To look for it in the nodes\' names, put it in quotes: "%(word)s". Words: %(words)s'
     )
     return told % {"words": " ".join(f"{name}:" for name in WORDS), "word": word}
 

@@ -13,6 +13,7 @@ A worker of your own::
 It speaks `claim.v1` over HTTP and knows nothing of the coordinator's insides.
 """
 
+from tenure.bulk_steering import Bulk, BulkItem, BulkStarted, BulkStopped, Waiting
 from tenure.claim import Blob, Claim, Staged
 from tenure.client import Client
 from tenure.effect_errors import (
@@ -133,6 +134,10 @@ __all__ = [
     "AskedChanges",
     "Attempt",
     "Blob",
+    "Bulk",
+    "BulkItem",
+    "BulkStarted",
+    "BulkStopped",
     "BumpPreview",
     "Cancellation",
     "Cancelled",
@@ -219,6 +224,7 @@ __all__ = [
     "Unreachable",
     "Unsettled",
     "Usage",
+    "Waiting",
     "Worker",
     "WrongPool",
     "WrongStep",

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from tenure.audit_reading import AuditReading
 from tenure.blobs import fetch_blob
+from tenure.bulk_steering import BulkSteering
 from tenure.decoding import decode
 from tenure.effect_steering import EffectSteering
 from tenure.errors import UnexpectedAnswer
@@ -46,7 +47,7 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client(AuditReading, EffectSteering, IncidentSteering, RolloutSteering):
+class Client(AuditReading, BulkSteering, EffectSteering, IncidentSteering, RolloutSteering):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(

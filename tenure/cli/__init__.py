@@ -14,6 +14,7 @@ from typing import Any
 from tenure.cli.anything import ANYTHING
 from tenure.cli.approvals import APPROVAL_COMMANDS
 from tenure.cli.audit import AUDIT_VERBS
+from tenure.cli.bulk import BULK_VERBS, WAITING_COMMANDS
 from tenure.cli.commands import COMMANDS, Command
 from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
@@ -75,7 +76,13 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: tenure submit run.json --watch",
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    for command in (*COMMANDS, *ANYTHING, *EFFECT_COMMANDS, *APPROVAL_COMMANDS):
+    for command in (
+        *COMMANDS,
+        *WAITING_COMMANDS,
+        *ANYTHING,
+        *EFFECT_COMMANDS,
+        *APPROVAL_COMMANDS,
+    ):
         _add(commands, command, shared)
     incident = commands.add_parser(
         "incident",
@@ -86,11 +93,11 @@ def parser() -> argparse.ArgumentParser:
     verbs = incident.add_subparsers(required=True, metavar="VERB")
     for verb in (*READS, *STEPS):
         _add(verbs, verb, shared)
-    _add_rollout(commands, shared)
+    _add_groups(commands, shared)
     return top
 
 
-def _add_rollout(commands: Any, shared: argparse.ArgumentParser) -> None:
+def _add_groups(commands: Any, shared: argparse.ArgumentParser) -> None:
     shadow = commands.add_parser(
         "shadow",
         help="see where a legacy scheduler and claim.v1 part, and explain it",
@@ -109,7 +116,19 @@ def _add_rollout(commands: Any, shared: argparse.ArgumentParser) -> None:
         description="What people did and what was refused is chained: a changed, removed or moved row no longer fits.",
         epilog="example: tenure audit verify audit.ndjson",
     )
-    for part, found in ((shadow, SHADOW_VERBS), (queue, QUEUE_VERBS), (audit, AUDIT_VERBS)):
+    bulk = commands.add_parser(
+        "bulk",
+        help="cancel, reopen, snooze or wake many tasks",
+        description="A set is reviewed, which freezes it; then it is started, and each task has its outcome.",
+        epilog="example: tenure bulk review cancel --queue reviews --state READY",
+    )
+    groups = (
+        (shadow, SHADOW_VERBS),
+        (queue, QUEUE_VERBS),
+        (audit, AUDIT_VERBS),
+        (bulk, BULK_VERBS),
+    )
+    for part, found in groups:
         verbs = part.add_subparsers(required=True, metavar="VERB")
         for verb in found:
             _add(verbs, verb, shared)

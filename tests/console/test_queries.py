@@ -1,16 +1,25 @@
 """The query above the list of tasks: words with a known name narrow it, the rest is a node's name."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import translation
 
 from console.filters import wanted_tasks
 from console.queries import MAX_EPOCH, read_query
 from coordinator.models import BulkJob
 from coordinator.selectors.console_tasks import list_tasks
 from tests.console.scene import Scene
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """Words outside a request are those of the last one; a page in Chinese may have been it."""
+    with translation.override("en"):
+        yield
 
 
 def test_words_with_a_known_name_narrow_and_the_rest_is_text() -> None:

@@ -1,9 +1,11 @@
 """The columns of the list of tasks stand in the address and nowhere else."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from django.test import Client
+from django.utils import translation
 
 from console.columns import DEFAULT_COLUMNS, Column, read_columns
 from console.filters import wanted_tasks
@@ -13,6 +15,13 @@ from tests.console.scene import Scene
 def heads(client: Client, address: str) -> list[str]:
     page = client.get(address).content.decode()
     return re.findall(r"<th(?: class=\"num\")?>([^<]+)</th>", page)
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """Words outside a request are those of the last one; a page in Chinese may have been it."""
+    with translation.override("en"):
+        yield
 
 
 def test_an_address_that_chooses_none_has_those_of_the_design() -> None:
