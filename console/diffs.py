@@ -1,10 +1,12 @@
 """The difference between a candidate and the canonical result, line by line."""
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from console.visible import pretty_json
+from coordinator.secrets import mask_text
 
 #: Longer texts are not compared line by line: both can be downloaded.
 MAX_LINES: Final = 3_000
@@ -24,9 +26,16 @@ class DiffLine:
         return {PLUS: "added", MINUS: "removed", GAP: "skip"}.get(self.sign, "")
 
 
-def compare(canonical: str, candidate: str) -> tuple[DiffLine, ...] | None:
-    """None where either is too long; empty where they are the same."""
-    before, after = pretty_json(canonical).splitlines(), pretty_json(candidate).splitlines()
+def compare(
+    canonical: str, candidate: str, pointers: Sequence[str] = ()
+) -> tuple[DiffLine, ...] | None:
+    """None where either is too long; empty where they are the same.
+
+    Secrets are masked on both sides, `pointers` too: a mask that differs says that the value does.
+    """
+    before, after = (
+        pretty_json(mask_text(text, pointers).text).splitlines() for text in (canonical, candidate)
+    )
     if max(len(before), len(after)) > MAX_LINES:
         return None
     lines = list(difflib.unified_diff(before, after, n=_CONTEXT, lineterm=""))[2:]

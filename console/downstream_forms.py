@@ -12,6 +12,19 @@ from coordinator.states import Guarantee
 MAX_SECONDS: Final = 31_536_000
 
 
+class Pointers(forms.CharField):
+    """One JSON pointer a line; the service says what is wrong with one."""
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in str(super().to_python(value)).splitlines() if line.strip()]
+
+    def validate(self, value: Any) -> None:
+        super().validate("\n".join(value))
+
+    def run_validators(self, value: Any) -> None:
+        super().run_validators("\n".join(value))
+
+
 class DownstreamForm(Reason):
     name = forms.CharField(max_length=200, required=False)
     kind = forms.CharField(max_length=200)
@@ -23,6 +36,7 @@ class DownstreamForm(Reason):
     serial_scope = forms.CharField(max_length=200, required=False, empty_value=None)
     required_approvers = forms.TypedChoiceField(coerce=int, choices=[(1, 1), (2, 2)])
     probe = forms.CharField(max_length=2_000, required=False, empty_value=None)
+    secret_pointers = Pointers(max_length=20_000, required=False)
 
     def __init__(self, *args: Any, registering: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,6 +67,7 @@ def as_initial(downstream: DownstreamRecord | None) -> dict[str, Any]:
             "settle_seconds": 60,
             "required_approvers": 1,
         }
-    return {
+    told = {
         name: getattr(downstream, name) for name in DownstreamForm.base_fields if name != "reason"
     }
+    return told | {"secret_pointers": "\n".join(downstream.secret_pointers)}

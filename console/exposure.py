@@ -4,12 +4,14 @@ Payloads are free JSON: only well-known names at the top level are read, and not
 is found is shown as the author's word, never as a fact.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
+
+from coordinator.secrets import mask_value
 
 _AMOUNTS: Final = ("amount", "total", "amount_usd", "amount_eur", "sum", "price", "value")
 _CURRENCIES: Final = ("currency", "currency_code", "unit")
@@ -39,14 +41,15 @@ class Exposure:
         return max(abs(self.number or Decimal(0)), Decimal(max(1, self.recipients)))
 
 
-def exposure_of(payload: str | None) -> Exposure:
-    """Empty where the payload may not be seen, or tells nothing."""
+def exposure_of(payload: str | None, pointers: Sequence[str] = ()) -> Exposure:
+    """Empty where the payload may not be seen, or tells nothing. What is masked tells nothing."""
     try:
         value = orjson.loads(payload) if payload else None
     except orjson.JSONDecodeError:
         return Exposure()
     if not isinstance(value, Mapping):
         return Exposure()
+    value = mask_value(value, pointers)[0]
     amount, number = _amount(value)
     recipients = _recipients(value)
     return Exposure(

@@ -169,6 +169,12 @@ class ApprovalDecision(Reason):
         return told
 
 
+class Reveal(Reason):
+    """Why somebody has to see what is masked."""
+
+    action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+
+
 class PassOn(Reason):
     """Whose turn it is to be, bound to whose it was."""
 

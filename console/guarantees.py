@@ -63,4 +63,5 @@ NAMES: Final[dict[str, Promise]] = {
     "serial_scope": gettext_lazy("Serial scope"),
     "required_approvers": gettext_lazy("Approvers"),
     "probe": gettext_lazy("Look-up"),
+    "secret_pointers": gettext_lazy("Masked places in payloads"),
 }

@@ -13,6 +13,7 @@ from coordinator.actors import Actor, ActorKind
 _WHO_CAN: Final = {
     "view": gettext_lazy("viewers, approvers, operators and admins"),
     "view_payload": gettext_lazy("approvers, operators and admins"),
+    "reveal_secrets": gettext_lazy("approvers and admins"),
     "cancel": gettext_lazy("operators and admins"),
     "reconcile": gettext_lazy("approvers, operators and admins"),
     "operate_incidents": gettext_lazy("operators and admins"),
@@ -24,6 +25,7 @@ _WHO_CAN: Final = {
 _WHAT: Final = {
     "view": gettext_lazy("see queues, runs, tasks, attempts and events"),
     "view_payload": gettext_lazy("see inputs, results and payloads"),
+    "reveal_secrets": gettext_lazy("reveal masked values"),
     "cancel": gettext_lazy("cancel, revise and reopen tasks"),
     "reconcile": gettext_lazy("settle effects whose outcome nobody knows"),
     "operate_incidents": gettext_lazy("stop and open intake"),

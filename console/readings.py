@@ -1,12 +1,13 @@
 """A payload to be decided on, read in three ways; each of them is the whole of it, never a part."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from console.visible import compact
+from coordinator.secrets import Hidden, mask_text
 
 WAYS: Final = ("rendered", "json", "raw")
 #: Deeper or wider than this a table says less than the JSON does; then the JSON is shown instead.
@@ -28,15 +29,20 @@ class Reading:
     way: str
     text: str
     rows: tuple[Row, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    revealed: bool = False
 
 
-def read_payload(text: str, way: str) -> Reading:
-    """`way` is one of WAYS; anything else is the first of them."""
-    wanted = way if way in WAYS else WAYS[0]
-    if wanted != "rendered":
-        return Reading(wanted, text)
-    rows = tuple(_rows(orjson.loads(text), ""))
-    return Reading("rendered", text, rows) if len(rows) <= MAX_ROWS else Reading("json", text)
+def read_payload(
+    text: str, way: str, pointers: Sequence[str] = (), *, revealed: bool = False
+) -> Reading:
+    """`way` is one of WAYS; anything else is the first of them. Secrets are masked, unless `revealed`."""
+    wanted, masked = way if way in WAYS else WAYS[0], mask_text(text, pointers)
+    shown = text if revealed else masked.text
+    rows = tuple(_rows(orjson.loads(shown), "")) if wanted == "rendered" else ()
+    if len(rows) > MAX_ROWS:
+        wanted, rows = "json", ()
+    return Reading(wanted, shown, rows, masked.hidden, revealed)
 
 
 def _rows(value: Any, path: str) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from console.cases import Case, Verdict, by_whom, code, names_of, sentence
 from console.looks import look_of
 from console.reasons import reasons_of
-from console.visible import visible
+from console.visible import masked, visible
 from coordinator.states import TaskState
 
 
@@ -201,7 +201,7 @@ def _failed(case: Case) -> tuple[SafeString, SafeString]:
     last = format_html(
         _("The last error was {type}: {message}"),
         type=code(error.get("type")),
-        message=visible(error.get("message")),
+        message=visible(masked(str(error.get("message") or ""))),
     )
     return format_html(why, max=task.max_attempts), format_html("{}<br>{}", last, then)
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from coordinator.secrets import mask_text, mask_value
+
 _UNSEEN: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
@@ -30,6 +32,16 @@ def visible(text: object, *, lines: bool = False) -> SafeString:
 def visible_in_attribute(text: object) -> str:
     """The same for attributes, which hold no elements: ⟨U+202E⟩. Escaped by the template as usual."""
     return _IN_ONE_LINE.sub(lambda match: f"⟨{_code(match[0])}⟩", _plain(text))
+
+
+def masked(text: str) -> str:
+    """Free text without what looks like a secret in it."""
+    return str(mask_value(text)[0])
+
+
+def masked_json(text: str) -> str:
+    """Stored JSON text as people are shown it: secrets are masked."""
+    return mask_text(text).text
 
 
 def pretty_json(text: str) -> str:

@@ -98,6 +98,8 @@ class Operation(StrEnum):
     READ_EFFECT = "read_effect"
     GROUP_EFFECTS = "group_effects"
     LIST_TASK_EFFECTS = "list_task_effects"
+    REVEAL_EFFECT = "reveal_effect"
+    REVEAL_TASK = "reveal_task"
     LIST_APPROVALS = "list_approvals"
     READ_APPROVAL = "read_approval"
     APPROVE = "approve"
@@ -236,6 +238,8 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.READ_EFFECT: _READ,
     _O.GROUP_EFFECTS: _READ,
     _O.LIST_TASK_EFFECTS: _READ,
+    _O.REVEAL_EFFECT: Rule(permission="reveal_secrets"),
+    _O.REVEAL_TASK: Rule(permission="reveal_secrets"),
     _O.LIST_APPROVALS: _PEOPLE_SEE,
     _O.READ_APPROVAL: _PEOPLE_SEE,
     _O.APPROVE: _APPROVE,

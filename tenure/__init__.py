@@ -36,6 +36,7 @@ from tenure.effect_steering import (
     Decision,
     EffectDetail,
     Passed,
+    Revealed,
     Settled,
 )
 from tenure.effects import Downstream, Intent
@@ -198,6 +199,7 @@ __all__ = [
     "Retried",
     "Retry",
     "RetryPolicy",
+    "Revealed",
     "Revised",
     "Run",
     "SerialBusy",

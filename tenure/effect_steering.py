@@ -58,6 +58,18 @@ class Approval:
     #: The requests of the same slot before and after a revision of the task.
     supersedes: str | None = None
     superseded_by: str | None = None
+    #: Places of the payload, and of what else is told, that are masked for people.
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revealed:
+    """What is masked for people, as it is stored. Who asked for it, and why, is on record."""
+
+    part: str
+    value: Json
+    digest: str
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +181,16 @@ class EffectSteering(ABC):
         if lookup_id is not None:
             body["lookup_id"] = lookup_id
         return decode(Settled, self._post(f"effects/{_part(effect_id)}/reconcile", body).body)
+
+    def reveal(self, effect_id: str, *, reason: str, part: str = "payload") -> Revealed:
+        """The payload, condition or receipt that people are given masked, for a reason that is kept."""
+        body = {"part": part, "reason": reason}
+        return decode(Revealed, self._post(f"effects/{_part(effect_id)}/reveal", body).body)
+
+    def reveal_task(self, task_id: str, *, reason: str, part: str = "input") -> Revealed:
+        """The input or the result of a task that people are given masked, for a reason that is kept."""
+        body = {"part": part, "reason": reason}
+        return decode(Revealed, self._post(f"tasks/{_part(task_id)}/reveal", body).body)
 
     def approvals(self, **filters: str) -> Iterator[Approval]:
         """Approvals, newest first; `filters` as in the URL: state, queue, downstream, task_id."""

@@ -19,11 +19,13 @@ from lucide.templatetags.lucide import lucide
 from console import times, visible
 from console.filters import Wanted, query_string
 from console.looks import Share, fill_of, look_of, shares
+from coordinator.secrets import mask_value
 from coordinator.selectors.console_counts import COUNT_CAP
 
 register = template.Library()
 
 _UNSAID: Final = frozenset({"address"})
+_OURS: Final = frozenset({"token_id", "credential_id", "credential", "fencing_token"})
 _OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
 _FENCE_WORDS: Final = {
     "scheduler_epoch": "epoch",
@@ -67,12 +69,31 @@ def visible_attr(text: object) -> str:
 
 @register.filter(name="visible_value", is_safe=True)
 def visible_value(value: Any) -> SafeString:
-    """A value out of an event's data."""
-    return visible.visible(visible.compact(value))
+    """A value out of an event's data; secrets in it are masked."""
+    return visible.visible(visible.compact(mask_value(value)[0]))
+
+
+@register.filter(name="visible_json", is_safe=True)
+def visible_json(text: str | None) -> SafeString:
+    """Stored JSON text in one line; secrets in it are masked."""
+    return visible.visible(visible.masked_json(text) if text else text)
+
+
+@register.filter(name="masked")
+def masked(text: object) -> str:
+    """Free text of others, such as an error's message, without what looks like a secret."""
+    return visible.masked("" if text is None else str(text))
 
 
 @register.filter(name="pretty", is_safe=True)
 def pretty(text: str) -> SafeString:
+    """Stored JSON text, indented; secrets in it are masked."""
+    return visible.visible(visible.pretty_json(visible.masked_json(text)), lines=True)
+
+
+@register.filter(name="pretty_as_it_is", is_safe=True)
+def pretty_as_it_is(text: str) -> SafeString:
+    """The same without masks: for what is masked already, and for a reveal."""
     return visible.visible(visible.pretty_json(text), lines=True)
 
 
@@ -80,7 +101,7 @@ def pretty(text: str) -> SafeString:
 def said(data: dict[str, Any]) -> list[tuple[str, Any]]:
     """What an event says, the telling parts first; a fence in words, empty values left out."""
     flat = {
-        key: value
+        key: _masked_member(key, value)
         for key, value in data.items()
         if key not in _UNSAID and value not in (None, "", [], {})
     }
@@ -90,6 +111,13 @@ def said(data: dict[str, Any]) -> list[tuple[str, Any]]:
             f"{word} {fence[name]}" for name, word in _FENCE_WORDS.items() if name in fence
         )
     return sorted(flat.items(), key=lambda pair: _TOLD_FIRST.get(pair[0], len(_TOLD_FIRST)))
+
+
+def _masked_member(key: str, value: Any) -> Any:
+    """A member of an event's data. Our own ids are no secrets, whatever they are called."""
+    if key in _OURS:
+        return value
+    return mask_value({key: value})[0][key]
 
 
 @register.simple_tag
@@ -229,7 +257,9 @@ def clipped(text: object, length: int) -> str:
 @register.filter(name="raw_json", is_safe=True)
 def raw_json(record: object) -> SafeString:
     options = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
-    return visible.visible(orjson.dumps(record, option=options, default=str).decode(), lines=True)
+    plain = orjson.loads(orjson.dumps(record, option=orjson.OPT_UTC_Z, default=str))
+    shown, _hidden = mask_value(plain)
+    return visible.visible(orjson.dumps(shown, option=options).decode(), lines=True)
 
 
 @register.simple_tag

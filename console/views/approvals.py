@@ -26,6 +26,7 @@ from coordinator.selectors import console_approval, console_approvals
 from coordinator.selectors.console_approval import Bound
 from coordinator.selectors.console_approvals import ApprovalPage, ApprovalRow, Turn
 from coordinator.selectors.deciders import MAX_DECIDERS, who_may_decide
+from coordinator.selectors.downstreams import secret_pointers, secret_pointers_of
 from coordinator.services import approvals
 from coordinator.services.approval_changes import ChangesAsked, ask_for_changes
 from coordinator.states import RejectionCode
@@ -158,7 +159,7 @@ def changed(
         "back": request.path,
         "approval": now,
         "after": after,
-        "lines": compare(now.payload, after.payload)
+        "lines": compare(now.payload, after.payload, secret_pointers(now.downstream))
         if after and after.payload and now.payload
         else None,
     }
@@ -175,41 +176,35 @@ def show_approval(
     *,
     pass_form: PassOn | None = None,
 ) -> HttpResponse:
-    now, turn = shell_of(request).now, _turn(request)
-    exposure = exposure_of(bound.payload)
+    turn, standing = _turn(request), standing_of(bound, shell_of(request).now)
+    places = secret_pointers(bound.downstream)
+    exposure = exposure_of(bound.payload, places)
     beside = console_approval.read_beside(bound)
-    last, standing = beside.last_approved, standing_of(bound, now)
-    before = beside.before
+    last, before = beside.last_approved, beside.before
     context = {
-        "approval": bound,
-        "standing": standing,
+        **form_context(request, bound, form),
         "exposure": exposure,
         "approving": approving(bound, exposure),
         "after_approval": after_approval(bound),
         "arrival": promise_of(bound.guarantee),
         "required_by": required_by(bound),
         "beside": beside,
-        "lines": compare(last.payload, bound.payload)
+        "lines": compare(last.payload, bound.payload, places)
         if last and last.payload and bound.payload
         else None,
-        "lines_before": compare(before.payload, bound.payload)
+        "lines_before": compare(before.payload, bound.payload, places)
         if before and before.payload and bound.payload
         else None,
-        "codes": [(code, REJECTIONS[code]) for code in REJECTIONS],
         "pass_form": pass_form,
         "may_pass": may_pass(request, bound),
         "deciders": _deciders(request, bound) if standing.open else [],
-        "reading": read_payload(bound.payload, request.GET.get("way", ""))
+        "reading": read_payload(bound.payload, request.GET.get("way", ""), places)
         if bound.payload is not None
         else None,
         "given": sum(1 for each in bound.decisions if each.decision == "APPROVED"),
-        "allowed": _may_decide_now(request, bound),
-        "form": form,
-        "phrase": phrase_to_approve(bound.payload_digest, bound.downstream),
-        "action_key": new_action_key(),
+        "may_reveal": permit(request, "reveal_secrets"),
         "turn": turn,
         "pane": _lines(request, _list(request, turn)),
-        "typed": {"turn": str(turn)},
         "ways": WAYS,
     }
     return show(
@@ -219,6 +214,22 @@ def show_approval(
         every_seconds=3 if standing.open else 15,
         status=422 if form is not None or pass_form is not None else 200,
     )
+
+
+def form_context(
+    request: HttpRequest, bound: Bound, form: ApprovalDecision | None = None
+) -> dict[str, Any]:
+    """What the decision form needs, wherever it stands."""
+    return {
+        "approval": bound,
+        "standing": standing_of(bound, shell_of(request).now),
+        "allowed": _may_decide_now(request, bound),
+        "form": form,
+        "phrase": phrase_to_approve(bound.payload_digest, bound.downstream),
+        "codes": [(code, REJECTIONS[code]) for code in REJECTIONS],
+        "action_key": new_action_key(),
+        "typed": {"turn": str(_turn(request))},
+    }
 
 
 def _deciders(request: HttpRequest, bound: Bound) -> list[str]:
@@ -233,6 +244,7 @@ def _deciders(request: HttpRequest, bound: Bound) -> list[str]:
 
 def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
     now = shell_of(request).now
+    places = secret_pointers_of({row.downstream for row in listing.rows})
     return [
         Line(
             row,
@@ -245,7 +257,7 @@ def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
                 replaced=row.replaced,
                 code=row.reason_code,
             ),
-            exposure_of(row.payload),
+            exposure_of(row.payload, places.get(row.downstream, ())),
         )
         for row in listing.rows
     ]

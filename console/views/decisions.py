@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -20,6 +21,7 @@ from console.people import actor_of, permit
 from console.visible import pretty_json, visible_in_attribute
 from coordinator import digests
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.secrets import mask_text, unmask
 from coordinator.selectors import console_task, events, queues, runs
 from coordinator.services import cancels, epochs, revisions
 from coordinator.services.answers import RequestKey
@@ -152,12 +154,26 @@ def _decide(
     if request.method == "POST" and not allowed:
         return forbid(request, allowed, f"{verb}_task")
     form = form_class(request.POST or None)
+    if request.method == "POST" and form.is_valid() and verb == "revise":
+        _fill_in(form, task_id)
     if request.method != "POST" or not form.is_valid():
         return _ask(request, "console/decide_task.html", _task_context(task, verb, allowed, form))
     answer = act(form)
     if isinstance(answer, Refusal):
         return _refused(request, task_id, verb, form, answer)
     return _receipt(request, task_id, verb, answer)
+
+
+def _fill_in(form: TaskDecision, task_id: UUID) -> None:
+    """What stands behind the masks of the input that was shown; a mask that was touched is a fault."""
+    stored = console_task.read_input(task_id, whole=True)
+    if stored is None:
+        return
+    value, left = unmask(form.cleaned_data["input"], orjson.loads(stored.text))
+    form.cleaned_data["input"] = value
+    if left:
+        told = _("A masked value was changed or moved: %(places)s. Type the value itself.")
+        form.add_error("input", told % {"places": ", ".join(left[:5])})
 
 
 def _task_context(
@@ -173,7 +189,7 @@ def _task_context(
     }
     if verb == "revise" and allowed:
         payload = console_task.read_input(task.task_id, whole=True)
-        context["input"] = pretty_json(payload.text) if payload else ""
+        context["input"] = pretty_json(mask_text(payload.text).text) if payload else ""
     return context
 
 

@@ -162,7 +162,8 @@ def _read_shown(text: str, now: DownstreamRecord) -> DownstreamRecord | None:
         return None
     if set(told) != set(asdict(now)) or told["name"] != now.name:
         return None
-    return DownstreamRecord(**told | {"created_at": now.created_at})
+    told |= {"created_at": now.created_at, "secret_pointers": tuple(told["secret_pointers"])}
+    return DownstreamRecord(**told)
 
 
 def _changed_meanwhile(

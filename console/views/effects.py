@@ -1,5 +1,6 @@
 """`/effects/unknown`, and one effect: what we know, asking the downstream, deciding (contract 8.4)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -20,9 +21,11 @@ from console.stakes import plain_stake, stake_of
 from console.visible import compact
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.seals import Seal
+from coordinator.secrets import mask_text, mask_value, unmask
 from coordinator.selectors import console_effect, console_effects
 from coordinator.selectors.console_effect import EffectFacts
 from coordinator.selectors.console_effects import UnknownFilter, UnknownRow
+from coordinator.selectors.downstreams import secret_pointers, secret_pointers_of
 from coordinator.selectors.effects import group_effects
 from coordinator.services import asking, reconciliation
 from coordinator.services.reconciliation import Finding, Method, Settled, Verdict
@@ -111,6 +114,8 @@ def settle(request: HttpRequest, effect_id: str, how: str) -> HttpResponse:
     if not allowed:
         return forbid(request, allowed, "reconcile_effect")
     form = _form(how, found, request.POST)
+    if form.is_valid() and how == "happened":
+        _fill_in(form, found)
     if not form.is_valid():
         return _show(request, found, how=how, form=form)
     answer = _ACTS[how](request, effect_id, form.cleaned_data)
@@ -125,6 +130,14 @@ def settle(request: HttpRequest, effect_id: str, how: str) -> HttpResponse:
 
 
 # --- deciding ---------------------------------------------------------------------------------
+
+
+def _fill_in(form: Any, found: EffectFacts) -> None:
+    """The receipt that was shown masked, as it is; a mask that was touched is a fault."""
+    receipt, left = unmask(form.cleaned_data["receipt"], _found_receipt(found))
+    form.cleaned_data["receipt"] = receipt
+    if left:
+        form.add_error("receipt", _("A masked value was changed or moved. Type the value itself."))
 
 
 def _happened(request: HttpRequest, effect_id: str, told: dict[str, Any]) -> Any:
@@ -245,7 +258,8 @@ def _show(
     request: HttpRequest, found: EffectFacts, *, how: str = "", form: Any = None
 ) -> HttpResponse:
     now = shell_of(request).now
-    exposure = exposure_of(found.payload)
+    places = secret_pointers(found.row.downstream)
+    exposure = exposure_of(found.payload, places)
     outlook, settled = outlook_of(found, now), found.row.state not in MAY_BE_OUT
     adapter = registered_adapters().get(found.row.downstream)
     may_assert, receipt = permit(request, "assert_absence"), _found_receipt(found)
@@ -272,7 +286,9 @@ def _show(
         "phrase": phrase_of(found),
         "next_generation": found.claim_generation + 1,
         "found_receipt": receipt,
-        "found_receipt_text": compact(receipt),
+        "found_receipt_text": compact(mask_value(receipt)[0]),
+        "masked": mask_text(found.payload, places) if found.payload is not None else None,
+        "may_reveal": permit(request, "reveal_secrets"),
         "bound_version": f"{found.row.dispatches}:{outlook.seal or ''}",
         "action_key": new_action_key(),
     }
@@ -315,15 +331,16 @@ def _weighed(request: HttpRequest, wanted: UnknownFilter, held: list[str]) -> li
     rows = console_effects.list_unknown(
         wanted, with_payload=bool(permit(request, "view_payload")), held=held
     )
-    lines = [_weigh(row, now) for row in rows]
+    places = secret_pointers_of({row.downstream for row in rows})
+    lines = [_weigh(row, now, places.get(row.downstream, ())) for row in rows]
     if held:
         order = {effect_id: place for place, effect_id in enumerate(held)}
         return sorted(lines, key=lambda each: order[each.row.effect_id])
     return sorted(lines, key=lambda each: (-each.weight, each.row.effect_id))
 
 
-def _weigh(row: UnknownRow, now: datetime) -> Weighed:
-    exposure = exposure_of(row.payload)
+def _weigh(row: UnknownRow, now: datetime, places: Sequence[str]) -> Weighed:
+    exposure = exposure_of(row.payload, places)
     age = max((now - row.since).total_seconds(), 1.0) if row.since else 1.0
     return Weighed(row, exposure, age * float(exposure.weight))
 

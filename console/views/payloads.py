@@ -6,12 +6,13 @@ from django.http import HttpRequest, HttpResponse
 
 from console.filters import as_uuid
 from console.pages import page, refuse
+from coordinator.secrets import mask_text
 from coordinator.selectors import console_task
 
 
 @page(needs="view_payload")
 def download(request: HttpRequest, task_id: UUID, part: str) -> HttpResponse:
-    """`part` is `input`, `result`, or `candidate` with `attempt` and `digest` in the query."""
+    """`part` is `input`, `result`, or `candidate` with `attempt` and `digest` in the query; secrets are masked."""
     payload, name = None, part
     match part:
         case "input":
@@ -28,6 +29,6 @@ def download(request: HttpRequest, task_id: UUID, part: str) -> HttpResponse:
             name = f"candidate-{attempt}"
     if payload is None:
         return refuse(request, 404, {"what": part})
-    response = HttpResponse(payload.text, content_type="application/json")
+    response = HttpResponse(mask_text(payload.text).text, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{task_id}-{name}.json"'
     return response

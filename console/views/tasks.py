@@ -16,6 +16,7 @@ from console.columns import Column
 from console.files import Item, file_of
 from console.filters import as_number, as_uuid
 from console.listings import read_listing, wanted_of
+from console.masks import shown_masked
 from console.neighbourhoods import draw_neighbourhood
 from console.pages import page, refuse, shell_of, show
 from console.people import permit
@@ -137,10 +138,11 @@ def task_events(request: HttpRequest, task_id: UUID) -> HttpResponse:
 @page(needs="view_payload")
 def task_input(request: HttpRequest, task_id: UUID) -> HttpResponse:
     payloads = {
-        "input": console_task.read_input(task_id),
-        "result": console_task.read_result(task_id),
+        "input": shown_masked(console_task.read_input(task_id, whole=True)),
+        "result": shown_masked(console_task.read_result(task_id, whole=True)),
     }
-    return _task(request, task_id, "input", payloads=payloads)
+    may_reveal = permit(request, "reveal_secrets")
+    return _task(request, task_id, "input", payloads=payloads, may_reveal=may_reveal)
 
 
 @page()

@@ -1,14 +1,19 @@
 """A table that is only looked at: in the order of its key, found by what is indexed, and never counted to its end."""
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
+import orjson
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+
+from coordinator.secrets import mask_text, mask_value
+from coordinator.selectors.downstreams import secret_pointers
 
 if TYPE_CHECKING:
     AnyAdmin: TypeAlias = admin.ModelAdmin[Any]
@@ -71,7 +76,11 @@ class ReadOnly(AnyAdmin):
         hidden = set(self.secrets)
         if not request.user.has_perm("coordinator.view_payload"):
             hidden |= set(self.payloads)
-        return [field.name for field in self.opts.concrete_fields if field.name not in hidden]
+        names = [field.name for field in self.opts.concrete_fields if field.name not in hidden]
+        return [masked_column(name) if name in self.payloads else name for name in names]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.get_fields(request, obj)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -86,6 +95,24 @@ class ReadOnly(AnyAdmin):
             if value is not None:
                 chosen |= Q(**{name: value})
         return queryset.filter(chosen), False
+
+
+@cache
+def masked_column(name: str) -> Callable[[Any], str]:
+    """A payload's column as it is shown: its secrets masked, as on every page of the console."""
+
+    @admin.display(description=name.replace("_", " "))
+    def shown(row: Any) -> str:
+        value = getattr(row, name)
+        if not value:
+            return ""
+        if isinstance(value, str):
+            places = secret_pointers(row.downstream) if hasattr(row, "downstream") else ()
+            return mask_text(value, places).text
+        return orjson.dumps(mask_value(value)[0], default=str).decode()
+
+    shown.__name__ = name  # what Django names the field's element by
+    return shown
 
 
 def _as_value(model: type[models.Model], name: str, word: str) -> Any:

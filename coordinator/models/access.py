@@ -17,6 +17,7 @@ class Access(models.Model):  # noqa: DJ008 - it has no rows to name
         permissions = [
             ("view", "See queues, runs, tasks, attempts and events"),
             ("view_payload", "See inputs, results and payloads"),
+            ("reveal_secrets", "Reveal masked values in payloads, on record"),
             ("submit", "Submit runs and tasks"),
             ("cancel", "Cancel, revise and reopen tasks"),
             ("approve", "Approve or reject an effect"),

@@ -1,5 +1,6 @@
 """Queues, pools and downstreams: what operators register (contract 2, 8, 12)."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -101,6 +102,8 @@ class Downstream(models.Model):
     serial_scope = models.TextField(null=True)
     probe = models.TextField(null=True)
     required_approvers = models.IntegerField(default=1)
+    #: Places in payloads (RFC 6901, `*` for any one member) whose values people are shown masked.
+    secret_pointers = ArrayField(models.TextField(), default=list, db_default=[])
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

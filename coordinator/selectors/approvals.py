@@ -1,6 +1,6 @@
 """Approvals as they are read: the exact payload, and who has decided what (contract 9)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -67,6 +67,8 @@ class ApprovalRecord:
     assigned_note: str | None
     supersedes: UUID | None
     superseded_by: UUID | None
+    #: Places that people are shown masked (contract 15); what stands there is revealed for a reason.
+    masked: list[str] = field(default_factory=list)
 
 
 def list_approvals(filters: ApprovalFilters) -> QuerySet[Approval]:

@@ -1,6 +1,6 @@
 """Results beside each other: what attempts put aside, and the one that became canonical (contract 11)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -42,6 +42,8 @@ class Candidate:
     result_commit_id: UUID | None
     staged_at: datetime
     decision: str | None
+    #: Places that people are shown masked (contract 15); what stands there is revealed for a reason.
+    masked: list[str] = field(default_factory=list)
 
 
 def list_candidates(task_id: UUID, *, with_results: bool = True) -> list[Candidate]:

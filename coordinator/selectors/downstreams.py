@@ -1,5 +1,6 @@
 """Downstreams as they are read (contract 8, 12)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +21,7 @@ class DownstreamRecord:
     serial_scope: str | None
     probe: str | None
     required_approvers: int
+    secret_pointers: tuple[str, ...]
     created_at: datetime
 
 
@@ -30,6 +32,24 @@ def all_downstreams() -> QuerySet[Downstream]:
 def find_downstream(name: str) -> DownstreamRecord | None:
     found = Downstream.objects.filter(name=name).first()
     return downstream_record(found) if found else None
+
+
+def secret_pointers(name: str) -> tuple[str, ...]:
+    """The places in payloads that the registration of this downstream marks as secret."""
+    found = Downstream.objects.filter(name=name).values_list("secret_pointers", flat=True).first()
+    return tuple(found or ())
+
+
+def secret_pointers_of(names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The same for several, in one query."""
+    rows = Downstream.objects.filter(name__in=list(names)).exclude(secret_pointers=[])
+    return {name: tuple(places) for name, places in rows.values_list("name", "secret_pointers")}
+
+
+def all_secret_pointers() -> dict[str, tuple[str, ...]]:
+    """The same for every downstream that marks any; the registry is small."""
+    rows = Downstream.objects.exclude(secret_pointers=[])
+    return {name: tuple(places) for name, places in rows.values_list("name", "secret_pointers")}
 
 
 def downstream_record(downstream: Downstream) -> DownstreamRecord:
@@ -44,5 +64,6 @@ def downstream_record(downstream: Downstream) -> DownstreamRecord:
         serial_scope=downstream.serial_scope,
         probe=downstream.probe,
         required_approvers=downstream.required_approvers,
+        secret_pointers=tuple(downstream.secret_pointers),
         created_at=downstream.created_at,
     )

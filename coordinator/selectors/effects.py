@@ -1,7 +1,7 @@
 """Effects as they are read: of a task, one with its evidence, and those that may be out (contract 2, 8)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -80,6 +80,8 @@ class EffectRecord:
     settled_at: datetime | None
     dispatch_count: int
     dispatches: list[DispatchRecord]
+    #: Places that people are shown masked (contract 15); what stands there is revealed for a reason.
+    masked: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

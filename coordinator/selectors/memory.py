@@ -1,6 +1,6 @@
 """Shared memory as it is read: the newest version of a key, and the ones before it (contract 11)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -21,6 +21,8 @@ class MemoryRecord:
     value_digest: str
     result_commit_id: UUID
     created_at: datetime
+    #: Places that people are shown masked (contract 15); what stands there is revealed for a reason.
+    masked: list[str] = field(default_factory=list)
 
 
 def find_fact(*, namespace: str, key: str, version: int | None = None) -> MemoryFact | None:

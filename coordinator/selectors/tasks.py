@@ -1,7 +1,7 @@
 """Tasks and their attempts as they are read (contract 2, 6). Never locks, never writes."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -58,6 +58,8 @@ class TaskRecord:
     result_commit_id: UUID | None
     slots: dict[str, str]
     created_at: datetime
+    #: Places that people are shown masked (contract 15); what stands there is revealed for a reason.
+    masked: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,10 @@ CHANGEABLE: Final = (
     "serial_scope",
     "probe",
     "required_approvers",
+    "secret_pointers",
 )
+MAX_POINTERS: Final = 50
+MAX_POINTER_CHARS: Final = 300
 
 
 @in_transaction
@@ -104,6 +107,17 @@ def _described(downstream: Downstream) -> dict[str, Any]:
 
 
 def _faults(downstream: Downstream) -> list[FieldError]:
+    wrong = [
+        pointer
+        for pointer in downstream.secret_pointers
+        if not pointer.startswith("/") or len(pointer) > MAX_POINTER_CHARS or "\0" in pointer
+    ]
+    if wrong or len(downstream.secret_pointers) > MAX_POINTERS:
+        told = (
+            f"At most {MAX_POINTERS} JSON pointers such as /card/number or /to/*/iban,"
+            f" of at most {MAX_POINTER_CHARS} characters each."
+        )
+        return [FieldError("/secret_pointers", told)]
     if downstream.guarantee == Guarantee.IDEMPOTENT_KEY and not downstream.key_valid_seconds:
         return [
             FieldError(

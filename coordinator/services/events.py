@@ -65,6 +65,7 @@ class EventKind(StrEnum):
     PROMOTION_EXPIRED = "PROMOTION_EXPIRED"
     PROMOTION_VOID = "PROMOTION_VOID"  # the gate turned red, or the stage or the epoch moved
     STAGE_DEMOTED = "STAGE_DEMOTED"  # beside its EPOCH_BUMPED
+    SECRET_REVEALED = "SECRET_REVEALED"  # noqa: S105 (a person looked; which places, never what)
     SHADOW_EXPLAINED = "SHADOW_EXPLAINED"  # a person's word on a mismatch
     INCIDENT_OPENED = "INCIDENT_OPENED"  # → STOPPED
     INCIDENT_BUMPED = "INCIDENT_BUMPED"  # STOPPED → BUMPED

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, Permission
 #: Each permission is explained on models.Access.
 ROLES: Final[dict[str, frozenset[str]]] = {
     "viewer": frozenset({"view"}),
-    "approver": frozenset({"view", "view_payload", "approve", "reconcile"}),
+    "approver": frozenset({"view", "view_payload", "reveal_secrets", "approve", "reconcile"}),
     "operator": frozenset(
         {"view", "view_payload", "submit", "cancel", "reconcile", "operate_incidents", "bump_epoch"}
     ),
@@ -15,6 +15,7 @@ ROLES: Final[dict[str, frozenset[str]]] = {
         {
             "view",
             "view_payload",
+            "reveal_secrets",
             "submit",
             "cancel",
             "approve",

@@ -112,6 +112,11 @@ BLOB_OPTIONS = environment.mapping("TENURE_BLOB_STORAGE_OPTIONS")
 # Adapters for the coordinator's own look-ups: package.module:name (coordinator/site/adapters.py).
 ADAPTERS = environment.text("TENURE_ADAPTERS")
 # How long a request for approval, and a grant, stand (contract 9).
+#: Besides those that coordinator/secrets.py knows: names whose values people are shown masked.
+SECRET_NAMES = frozenset(
+    "".join(char for char in word.lower() if char.isalnum())
+    for word in environment.words("TENURE_SECRET_NAMES")
+)
 APPROVAL_SECONDS = environment.number("TENURE_APPROVAL_SECONDS", 24 * 60 * 60, minimum=60)
 # Who may read /metrics without a token: nobody, or this machine itself (coordinator/api/views/metrics.py).
 METRICS_OPEN = environment.choice("TENURE_METRICS_OPEN", "no", ("no", "loopback"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from itertools import islice
 
 from tenure.cli.commands import Command
@@ -53,12 +54,24 @@ def _approve_arguments(parser: argparse.ArgumentParser) -> None:
     _approval_argument(parser)
     parser.add_argument("--comment", default="", help="kept with the decision")
     parser.add_argument("--yes", action="store_true", help="do not ask: the payload has been read")
+    parser.add_argument(
+        "--reveal", metavar="REASON", help="see what is masked in it; the reason is kept on record"
+    )
 
 
 def _approve(client: Client, args: argparse.Namespace) -> bool:
     if args.json and not args.yes:
         raise UsageError("--json asks nobody: read the payload, then give --yes")
     approval = client.approval(args.approval)
+    if approval.masked and not args.reveal:
+        complain(
+            f"masked: {', '.join(approval.masked)}. What can't be seen can't be compared with its digest;"
+            ' say --reveal "why" to see it.'
+        )
+        return False
+    if approval.masked:
+        seen = client.reveal(approval.effect_id, reason=args.reveal)
+        approval = replace(approval, payload=seen.value)
     if not _is_what_is_bound(client, approval):
         complain(
             "the payload that is shown has not the digest that is bound; nothing was approved. "

@@ -84,6 +84,8 @@ list_effects         W S . U V O A
 read_effect          W S . U V O A
 group_effects        W S . U V O A
 list_task_effects    W S . U V O A
+reveal_effect        . . . . V . A
+reveal_task          . . . . V . A
 list_approvals       . . . U V O A
 read_approval        . . . U V O A
 approve              . . . . V . A

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from coordinator.models import Downstream, Event
 from tenure import Claim
 from tenure.cli import main
 from tenure.cli.approvals import exact
@@ -120,6 +121,21 @@ def test_a_mail_is_sent_back_passed_on_and_prepared_anew(mail: Stage, capsys: Ca
     assert mail.run(perform)["parked"] == 1
     assert heard == [words]
     assert _waiting(capsys) != approval_id
+
+
+def test_a_masked_payload_is_approved_once_it_was_revealed_for_a_reason(
+    mail: Stage, capsys: Capture
+) -> None:
+    Downstream.objects.filter(name=mail.name).update(secret_pointers=["/subject"])
+    approval_id = _waiting(capsys)
+    assert main(["approve", approval_id, "--yes"]) == 1
+    told = capsys.readouterr()
+    assert "masked: /payload/subject" in told.err
+    assert "Käse" not in told.out + told.err
+    assert main(["approve", approval_id, "--yes", "--reveal", "it names the customer"]) == 0
+    assert '"subject": "Käse"' in capsys.readouterr().out
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert (event.data["reason"], event.data["places"]) == ("it names the customer", ["/subject"])
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])

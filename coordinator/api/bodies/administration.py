@@ -6,6 +6,7 @@ from pydantic import Field
 
 from coordinator.access import Scope
 from coordinator.services.credentials import MAX_NAME, MAX_QUEUES
+from coordinator.services.downstreams import MAX_POINTER_CHARS, MAX_POINTERS
 from coordinator.states import MIN_TTL_SECONDS, Guarantee, Intake, RolloutStage
 
 from .fields import MAX_SECONDS, Body, Instant, Name, Reason, Word
@@ -18,6 +19,11 @@ KeySeconds = Annotated[int, Field(ge=1, le=MAX_SECONDS)]
 SettleSeconds = Annotated[int, Field(ge=0, le=86_400)]
 Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
 Approvers = Annotated[int, Field(ge=1, le=2)]
+#: Places in payloads whose values people are shown masked (RFC 6901, `*` for any one member).
+Pointers = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_POINTER_CHARS)]],
+    Field(max_length=MAX_POINTERS),
+]
 MAX_PROBE_CHARS: Final = 500
 Probe = Annotated[str, Field(min_length=1, max_length=MAX_PROBE_CHARS)]
 
@@ -76,6 +82,7 @@ class DownstreamBody(Body):
     serial_scope: Name | None = None
     probe: Probe | None = None
     required_approvers: Approvers = 1
+    secret_pointers: Pointers = Field(default_factory=list)
 
 
 class DownstreamChangeBody(Body):
@@ -90,6 +97,7 @@ class DownstreamChangeBody(Body):
     serial_scope: Name | None = None
     probe: Probe | None = None
     required_approvers: Approvers = Field(default_factory=left_out)
+    secret_pointers: Pointers = Field(default_factory=left_out)
 
 
 class CredentialBody(Body):

@@ -1,6 +1,6 @@
 """Effects and approvals (contract 8, 9)."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from pydantic import Field, StringConstraints
@@ -81,6 +81,20 @@ class RedeemBody(Body):
     redeem_id: RedeemId
     fencing_token: FencingToken
     payload_digest: Digest
+
+
+class RevealEffectBody(Body):
+    part: Literal["payload", "condition", "receipt"] = "payload"
+    reason: Reason
+
+
+class RevealTaskBody(Body):
+    """A candidate is named by its attempt and the digest of its result."""
+
+    part: Literal["input", "result", "candidate"] = "input"
+    reason: Reason
+    attempt_id: UUID | None = None
+    result_digest: Digest | None = None
 
 
 class ApproveBody(Body):

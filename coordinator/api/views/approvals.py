@@ -1,11 +1,13 @@
 """Approvals: read the exact payload, approve or reject it (contract 9)."""
 
+from typing import Any
 from uuid import UUID
 
 from coordinator.access import Operation, sees_payloads
 from coordinator.api.bodies.effects import ApproveBody, AskForChangesBody, PassBody, RejectBody
 from coordinator.api.bodies.fields import LaneWord, Name, Word
 from coordinator.api.endpoint import Call, Endpoint, operation
+from coordinator.api.masking import for_caller, places_for
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
 from coordinator.outcomes import Outcome, Refusal, not_found
@@ -16,6 +18,7 @@ from coordinator.selectors.approvals import (
     find_approval,
     list_approvals,
 )
+from coordinator.selectors.downstreams import secret_pointers
 from coordinator.services.approval_changes import ChangesAsked, ask_for_changes
 from coordinator.services.approval_passes import Passed, pass_approval
 from coordinator.services.approvals import Decided, approve, reject
@@ -48,14 +51,13 @@ class Approvals(Endpoint):
     def get(self, call: Call[None]) -> Page[ApprovalRecord]:
         query: ApprovalQuery = call.query
         filters = ApprovalFilters(**query.model_dump(exclude={"cursor", "limit"}))
-        shows = sees_payloads(call.caller)
-        return page_of(
-            call.request,
-            query,
-            list_approvals(filters),
-            lambda approval: approval_record(approval, with_payload=shows),
-            key="approval_id",
-        )
+        shows, places = sees_payloads(call.caller), places_for(call.caller)
+
+        def told(approval: Any) -> ApprovalRecord:
+            record = approval_record(approval, with_payload=shows)
+            return for_caller(call.caller, record, places.get(record.downstream, ()))
+
+        return page_of(call.request, query, list_approvals(filters), told, key="approval_id")
 
 
 class OneApproval(Endpoint):
@@ -69,7 +71,8 @@ class OneApproval(Endpoint):
         approval = find_approval(uuid_of(approval_id, "approval"))
         if approval is None:
             return not_found("approval")
-        return approval_record(approval, with_payload=sees_payloads(call.caller))
+        record = approval_record(approval, with_payload=sees_payloads(call.caller))
+        return for_caller(call.caller, record, secret_pointers(record.downstream))
 
 
 class ApprovalApprove(Endpoint):

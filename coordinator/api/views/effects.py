@@ -1,10 +1,13 @@
 """Effects: prepared, accepted, reported, looked up, reconciled, redeemed (contract 8)."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from coordinator.access import Operation, has_permission, sees_payloads
+from coordinator.actors import Actor
 from coordinator.api.bodies.effects import (
     AcceptBody,
     LookUpBody,
@@ -15,12 +18,14 @@ from coordinator.api.bodies.effects import (
 )
 from coordinator.api.bodies.fields import LaneWord, Word
 from coordinator.api.endpoint import Answer, Call, Endpoint, operation
+from coordinator.api.masking import for_caller, places_for
 from coordinator.api.pages import Page, PageQuery, page_of, whole
 from coordinator.api.paths import effect_id_of, uuid_of
 from coordinator.api.problems import Refused
 from coordinator.api.views.runs import queues_of
 from coordinator.api.views.tasks import seen_task
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
+from coordinator.selectors.downstreams import secret_pointers
 from coordinator.selectors.effects import (
     EffectDetail,
     EffectFilters,
@@ -233,12 +238,11 @@ class Effects(Endpoint):
         filters = EffectFilters(
             query.state, query.downstream, query.queue, query.may_be_out, queues_of(call.caller)
         )
-        shows = sees_payloads(call.caller)
         return page_of(
             call.request,
             query,
             list_effects(filters),
-            lambda effect: effect_record(effect, with_payload=shows),
+            _told_to(call.caller),
             key="effect_id",
             newest_first=False,
         )
@@ -265,7 +269,13 @@ class OneEffect(Endpoint):
         effect = find_effect(effect_id_of(effect_id), queues=queues_of(call.caller))
         if effect is None:
             return not_found("effect")
-        return effect_detail(effect, with_payload=sees_payloads(call.caller))
+        detail = effect_detail(effect, with_payload=sees_payloads(call.caller))
+        places = secret_pointers(effect.downstream)
+        return replace(
+            detail,
+            effect=for_caller(call.caller, detail.effect, places),
+            evidence=[for_caller(call.caller, each) for each in detail.evidence],
+        )
 
 
 class TaskEffects(Endpoint):
@@ -279,7 +289,16 @@ class TaskEffects(Endpoint):
         task = seen_task(call, task_id)
         if task is None:
             raise Refused(not_found("task"))
-        shows = sees_payloads(call.caller)
-        return whole(
-            [effect_record(each, with_payload=shows) for each in effects_of_task(task.task_id)]
-        )
+        told = _told_to(call.caller)
+        return whole([told(each) for each in effects_of_task(task.task_id)])
+
+
+def _told_to(caller: Actor) -> Callable[[Any], EffectRecord]:
+    """How a row of a list is told to this caller."""
+    shows, places = sees_payloads(caller), places_for(caller)
+
+    def told(effect: Any) -> EffectRecord:
+        record = effect_record(effect, with_payload=shows)
+        return for_caller(caller, record, places.get(record.downstream, ()))
+
+    return told

@@ -11,6 +11,7 @@ from coordinator.actors import Worker
 from coordinator.api.bodies.fields import LaneWord
 from coordinator.api.bodies.runs import TaskBody
 from coordinator.api.endpoint import Answer, Call, Endpoint, operation
+from coordinator.api.masking import for_caller
 from coordinator.api.pages import Page, PageQuery, page_of, whole
 from coordinator.api.paths import require_own_queue, uuid_of
 from coordinator.api.views.runs import queues_of
@@ -123,7 +124,7 @@ class TaskAttempts(Endpoint):
             call.request,
             call.query,
             rows,
-            attempt_record,
+            lambda row: for_caller(call.caller, attempt_record(row)),
             key="claim_generation",
             newest_first=False,
         )
@@ -142,7 +143,11 @@ class TaskEvents(Endpoint):
         if task is None:
             return not_found("task")
         rows = list_events(EventFilters(task_id=task.task_id))
-        return page_of(call.request, call.query, rows, event_record, key="id", newest_first=False)
+
+        def told(row: Any) -> EventRecord:
+            return for_caller(call.caller, event_record(row))
+
+        return page_of(call.request, call.query, rows, told, key="id", newest_first=False)
 
 
 class TaskCandidates(Endpoint):
@@ -154,7 +159,9 @@ class TaskCandidates(Endpoint):
     )
     def get(self, call: Call[None], task_id: str) -> Page[Candidate] | Refusal:
         task = seen_task(call, task_id)
-        return whole(list_candidates(task.task_id)) if task else not_found("task")
+        if task is None:
+            return not_found("task")
+        return whole([for_caller(call.caller, each) for each in list_candidates(task.task_id)])
 
 
 class TaskExplanation(Endpoint):
@@ -181,7 +188,11 @@ def read_task(call: Call[Any], task_id: UUID, *, status: int = 200) -> Answer | 
     task = find_task(task_id, queues=queues_of(call.caller), with_input=payload)
     if task is None:
         return not_found("task")
-    record = task_record(task, with_input=True) if payload else without_input(task)
+    record = (
+        for_caller(call.caller, task_record(task, with_input=True))
+        if payload
+        else without_input(task)
+    )
     return Answer(record, status, {"ETag": f'"{task.state_version}"'})
 
 

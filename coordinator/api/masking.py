@@ -1,0 +1,46 @@
+"""What people are given by the API is masked as on the pages; workers are handed everything whole (contract 15).
+
+A personal token reads what its person reads. What stands behind the masks is asked for by
+`POST /effects/{id}/reveal` and `POST /tasks/{id}/reveal`, with a reason.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import orjson
+
+from coordinator.actors import Actor, Worker
+from coordinator.secrets import MAX_NAMED, mask_text, mask_value
+from coordinator.selectors.downstreams import all_secret_pointers
+
+Record = TypeVar("Record")
+
+
+def places_for(caller: Actor) -> Mapping[str, Sequence[str]]:
+    """What the downstreams' registrations mark as secret, for people; one query."""
+    return {} if isinstance(caller, Worker) else all_secret_pointers()
+
+
+def for_caller(caller: Actor, record: Record, places: Sequence[str] = ()) -> Record:
+    """A record with its stored JSON masked for people; `masked` names the places, the member's name first.
+
+    `places` are those of its downstream, and mean its `payload`.
+    """
+    if isinstance(caller, Worker):
+        return record
+    changed: dict[str, Any] = {}
+    hidden: list[str] = []
+    for each in fields(record):  # type: ignore[arg-type]  # the records are dataclasses
+        value = getattr(record, each.name)
+        if isinstance(value, orjson.Fragment):
+            text = orjson.dumps(value).decode()
+            masked = mask_text(text, places if each.name == "payload" else ())
+            if masked.hidden:
+                changed[each.name] = orjson.Fragment(masked.text)
+                hidden += [f"/{each.name}{one.pointer}" for one in masked.hidden]
+        elif each.name in ("data", "detail", "metadata", "error") and value:
+            changed[each.name] = mask_value(value)[0]
+    if hidden:
+        changed["masked"] = hidden[:MAX_NAMED]
+    return replace(record, **changed) if changed else record  # type: ignore[type-var]

@@ -1,0 +1,95 @@
+"""Secrets over HTTP: whole for workers, masked for people, revealed for a reason (contract 15)."""
+
+from coordinator.models import Event
+from tests.history import nothing_moves
+
+from .callers import Api, Caller, commit_body, node
+from .effect_calls import Sender, register
+
+SECRET = "hunter2-of-the-bank"
+WHY = "The customer asks which account it goes to."
+
+
+def read(caller: Caller, path: str) -> str:
+    reply = caller.get(path)
+    assert reply.status == 200, reply
+    return str(reply.body)
+
+
+def test_a_worker_is_handed_everything_whole_and_a_person_what_is_masked(api: Api) -> None:
+    api.submit(node("a", input={"smtp": {"password": SECRET}, "n": 1}))
+    claim = api.claim()
+    task = claim["fence"]["task_id"]
+    assert claim["input"]["smtp"]["password"] == SECRET
+    api.worker.post(
+        f"/attempts/{claim['fence']['attempt_id']}/commit", commit_body(claim, {"api_key": SECRET})
+    )
+    for path in (f"/tasks/{task}", f"/tasks/{task}/candidates"):
+        assert SECRET in read(api.worker, path)
+        for person in (api.approver, api.operator, api.admin):
+            assert SECRET not in read(person, path)
+    told = api.admin.get(f"/tasks/{task}").body
+    assert told["masked"] == ["/input/smtp/password"]
+    assert told["input"]["n"] == 1
+    assert told["input_digest"] == claim["input_digest"]
+
+
+def test_what_is_masked_is_revealed_once_for_a_reason(api: Api) -> None:
+    api.submit(node("a", input={"smtp": {"password": SECRET}}))
+    claim = api.claim()
+    path = f"/tasks/{claim['fence']['task_id']}/reveal"
+    with nothing_moves():
+        assert api.approver.post(path, {"reason": "short"}).pointers == {"/reason"}
+        assert api.approver.post(path, {"reason": WHY, "part": "result"}).status == 404
+        for caller in (api.operator, api.viewer, api.worker):
+            assert caller.post(path, {"reason": WHY}).status == 403
+    assert not Event.objects.filter(kind="SECRET_REVEALED").exists()
+    reply = api.approver.post(path, {"reason": WHY})
+    assert reply.status == 200
+    assert reply.body["value"] == {"smtp": {"password": SECRET}}
+    assert (reply.body["digest"], reply.body["places"]) == (
+        claim["input_digest"],
+        ["/smtp/password"],
+    )
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert event.data["reason"] == WHY
+    assert SECRET not in str(event.data)
+
+
+def test_effects_and_approvals_are_masked_by_name_and_by_registration(api: Api) -> None:
+    register(api, "NONE", secret_pointers=["/iban"])
+    api.submit(node("a", slots={"out": "there"}))
+    asked = Sender(api, api.claim(), {})
+    payload = {"to": "a", "auth": {"token": SECRET}, "iban": SECRET}
+    asked.effect = asked.prepare(payload=payload).body["effect"]
+    approval = asked.accept().body["approval_id"]
+    effect = asked.effect["effect_id"]
+    assert asked.effect["payload"]["iban"] == SECRET  # as the worker prepared it
+    for path in (
+        f"/approvals/{approval}",
+        "/approvals",
+        f"/effects/{effect}",
+        "/effects",
+        f"/tasks/{asked.fence['task_id']}/effects",
+    ):
+        text = read(api.admin, path)
+        assert SECRET not in text, path
+        assert "masked: registered" in text, path
+    told = api.admin.get(f"/approvals/{approval}").body
+    assert told["masked"] == ["/payload/auth/token", "/payload/iban"]
+    assert told["payload_digest"] == asked.effect["payload_digest"]
+    reply = api.admin.post(f"/effects/{effect}/reveal", {"reason": WHY})
+    assert reply.body["value"]["iban"] == SECRET
+    assert reply.body["places"] == ["/auth/token", "/iban"]
+
+
+def test_pointers_are_registered_changed_and_refused_where_they_are_none(api: Api) -> None:
+    body = {"name": "bank", "kind": "http", "guarantee": "NONE", "secret_pointers": ["/to/*/iban"]}
+    assert api.admin.post("/downstreams", body).body["secret_pointers"] == ["/to/*/iban"]
+    for wrong in (["iban"], ["/" + "x" * 400], ["/x"] * 51):
+        reply = api.admin.send("PATCH", "/downstreams/bank", {"secret_pointers": wrong})
+        assert reply.status == 422, wrong
+    reply = api.admin.send("PATCH", "/downstreams/bank", {"secret_pointers": ["/card"]})
+    assert reply.body["secret_pointers"] == ["/card"]
+    changed = Event.objects.get(kind="DOWNSTREAM_CHANGED")
+    assert changed.data["after"] == {"secret_pointers": ["/card"]}
