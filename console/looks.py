@@ -71,6 +71,8 @@ EVENT_LOOKS: Final[dict[str, Look]] = {
     "STAGED": Look("prepared", "package"),
     "RETRY_SCHEDULED": Look("unknown", "rotate-cw"),
     "REOPENED": Look("ready", "rotate-ccw"),
+    "SNOOZED": Look("ready", "alarm-clock"),
+    "WOKEN": Look("ready", "bell-ring"),
     "REFUSED": Look("fenced", "shield-x"),
     "ALARM": Look("failed", "siren"),
     "INTAKE_STOPPED": Look("failed", "octagon-x"),

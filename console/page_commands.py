@@ -176,6 +176,30 @@ def _abort(k: Kwargs) -> list[Shown]:
     return [send("POST", "incidents", of, "abort", cli=cli, reason=WHY)]
 
 
+def _bulks(k: Kwargs) -> list[Shown]:  # noqa: ARG001
+    review = tenure("bulk", "review", "cancel", "--queue", WHY, "--state", "READY")
+    asked = {"queue": WHY, "state": "READY"}
+    return [
+        read("bulk", cli=tenure("bulk", "list")),
+        send("POST", "bulk", cli=review, verb="cancel", filter=asked),
+    ]
+
+
+def _bulk(k: Kwargs) -> list[Shown]:
+    of = k["bulk_id"]
+    start = tenure("bulk", "start", of, "--reason", WHY)
+    return [
+        read("bulk", of, cli=tenure("bulk", "status", of, "--items")),
+        send("POST", "bulk", of, "start", cli=start, reason=WHY),
+    ]
+
+
+def _stop_bulk(k: Kwargs) -> list[Shown]:
+    of = k["bulk_id"]
+    cli = tenure("bulk", "stop", of, "--reason", WHY)
+    return [send("POST", "bulk", of, "stop", cli=cli, reason=WHY)]
+
+
 def _people(k: Kwargs) -> list[Shown]:  # noqa: ARG001
     return [manage("create_operator", WHY, "--role", "viewer")]
 
@@ -199,6 +223,9 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "run-lineage": lambda k: [read("runs", k["run_id"], "lineage")],
     "run-cancel": _cancel_run,
     "tasks": _TASKS,
+    "task-bulks": _bulks,
+    "task-bulk": _bulk,
+    "task-bulk-stop": _stop_bulk,
     "task": _explained,
     "task-candidates": lambda k: _task(k, "candidates"),
     "task-effects": lambda k: _task(k, "effects"),
@@ -267,8 +294,7 @@ WITHOUT: Final = frozenset(
         "find", "task-export", "audit-export", "download", "incident", "incident-report", "menu", "theme", "shortcuts",
         "sign-in", "sign-out", "task-facets",
         # The console's own: the API has no such thing.
-        "task-views", "task-view-new", "task-view", "task-view-delete", "task-bulks", "bulk-review", "task-bulk",
-        "task-bulk-stop", "task-bulk-undo",
+        "task-views", "task-view-new", "task-view", "task-view-delete", "bulk-review", "task-bulk-undo",
     }
 )  # fmt: skip
 

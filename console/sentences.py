@@ -50,12 +50,22 @@ def _blocked(case: Case) -> tuple[SafeString, SafeString]:
     )
 
 
+def _waits_for_its_time(case: Case) -> SafeString:
+    until, change = case.at(case.task.not_before), case.last_change
+    if change is not None and change.kind == "SNOOZED":
+        return format_html(
+            _("{actor} holds it back until {at}: “{reason}”."),
+            actor=code(change.actor),
+            at=until,
+            reason=visible(str(change.data.get("reason") or "")),
+        )
+    return format_html(_("It waits for its time: claimable from {at} on."), at=until)
+
+
 def _ready(case: Case) -> tuple[SafeString, SafeString]:
     task = case.task
     if case.has("NOT_BEFORE"):
-        why = format_html(
-            _("It waits for its time: claimable from {at} on."), at=case.at(task.not_before)
-        )
+        why = _waits_for_its_time(case)
     elif case.explanation.claimable:
         why = format_html(
             _("It is claimable since {at}; no worker has asked for it yet."),

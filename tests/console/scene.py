@@ -66,6 +66,7 @@ class Scene:
     approver: int  # a person with a personal token, by their key
     bulk_review: UUID  # frozen, not started
     bulk_job: UUID  # done
+    bulk_snooze: UUID  # frozen, not started
     view: UUID  # a filter that somebody keeps for everybody
 
 
@@ -260,8 +261,8 @@ def compose() -> Scene:
     )
 
 
-def _bulks(task_ids: Sequence[UUID]) -> tuple[UUID, UUID]:
-    """Two sets of a person's: one that was only reviewed, and one that was worked through."""
+def _bulks(task_ids: Sequence[UUID]) -> tuple[UUID, UUID, UUID]:
+    """Three sets of a person's: two that were only reviewed, and one that was worked through."""
     alice = replace(world.operator(), id=person("alice", "operator").pk)
     run = world.submit(
         *(world.node(f"page {number}", kind="scan") for number in range(3)),
@@ -276,7 +277,9 @@ def _bulks(task_ids: Sequence[UUID]) -> tuple[UUID, UUID]:
     start_bulk(bulk_id=done, reason="The archive was scanned twice by mistake.", actor=alice)
     while run_bulk_step():
         pass
-    return reviewed, done
+    snooze = review_bulk(verb=Verb.SNOOZE, wanted=None, task_ids=task_ids, actor=alice)
+    assert isinstance(snooze, Reviewed)
+    return reviewed, done, snooze.bulk_id
 
 
 def _view() -> UUID:

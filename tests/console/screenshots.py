@@ -163,6 +163,7 @@ def _pages(scene: Any) -> dict[str, str]:
         "view-delete": f"/tasks/views/{scene.view}/delete",
         "bulks": "/tasks/bulk",
         "bulk-review": f"/tasks/bulk/{scene.bulk_review}",
+        "bulk-snooze": f"/tasks/bulk/{scene.bulk_snooze}",
         "bulk-done": f"/tasks/bulk/{scene.bulk_job}",
         "bulk-stop": f"/tasks/bulk/{scene.bulk_review}/stop",
         "shadow": "/shadow",

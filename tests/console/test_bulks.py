@@ -1,5 +1,6 @@
 """Bulk in the console: select, review, start, watch; the set is the one that was reviewed."""
 
+import re
 from typing import Any
 
 import pytest
@@ -144,6 +145,11 @@ def test_a_snooze_is_reviewed_started_with_its_time_and_undone(
     assert "Undo" in done
     listed = signed_in.get("/tasks?state=READY&queue=review&cols=lease").content.decode()
     assert listed.count("not before") == 2
+    held_back = re.search(r'<a href="(/tasks/[0-9a-f-]{36})" data-row', listed)
+    assert held_back is not None
+    task = signed_in.get(held_back[1]).content.decode()
+    assert "<code>operator:olga</code> holds it back until" in task
+    assert f"“{WHY}”" in task
     undo = signed_in.post(f"{here}/undo")
     assert undo.status_code == 302
     assert signed_in.post(f"{here}/undo")["Location"] == undo["Location"]

@@ -50,6 +50,7 @@ def addresses(scene: Scene) -> list[str]:
         "/tasks/bulk",
         f"/tasks/bulk/{scene.bulk_review}",
         f"/tasks/bulk/{scene.bulk_job}",
+        f"/tasks/bulk/{scene.bulk_snooze}",
         f"/tasks/bulk/{scene.bulk_review}/stop",
         "/shadow",
         "/shadow/review",
