@@ -1,6 +1,7 @@
 """The report of an incident as a document: Markdown, for tickets and post-mortems (contract 12)."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -172,8 +173,15 @@ def _cell(value: Any) -> str:
     if len(text) > MAX_CELL_CHARS:
         text = text[: MAX_CELL_CHARS - 1] + "…"
     text = " ".join(text.split())
+    text = "".join(map(_seen, text))
     text = _MARKS.sub(r"\\\g<0>", text)
     return _LINKED.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text) or "-"
+
+
+def _seen(character: str) -> str:
+    """What can't be seen, or turns what stands beside it around, as its code point: ⟨U+202E⟩."""
+    unseen = unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp")
+    return f"⟨U+{ord(character):04X}⟩" if unseen else character
 
 
 def _instant(at: datetime) -> str:
