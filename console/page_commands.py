@@ -133,8 +133,24 @@ def _approval(k: Kwargs) -> list[Shown]:
     return [
         read("approvals", of),
         Shown(tenure("approve", of)),
+        Shown(tenure("ask-for-changes", of, "--reason", WHY)),
         Shown(tenure("reject", of, "--reason", WHY)),
     ]
+
+
+def _reveal(of: str, key: str, part: str) -> Callable[[Kwargs], list[Shown]]:
+    """`part` is what stands for the page's own where that names none."""
+
+    def shown(k: Kwargs) -> list[Shown]:
+        wanted = k.get("part", part) if k.get("part") in ("input", "payload") else part
+        cli = tenure("reveal", k[key], "--part", wanted, "--reason", WHY)
+        return [send("POST", of, k[key], "reveal", cli=cli, part=wanted, reason=WHY)]
+
+    return shown
+
+
+def _reveal_approval(k: Kwargs) -> list[Shown]:
+    return [Shown(tenure("approve", k["approval_id"], "--reveal", WHY))]
 
 
 def _pass(k: Kwargs) -> list[Shown]:
@@ -233,6 +249,7 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "task-events": lambda k: _task(k, "events"),
     "task-input": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
     "task-raw": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
+    "task-reveal": _reveal("tasks", "task_id", "input"),
     "task-cancel": _decide("cancel", "cancel"),
     "task-reopen": _decide("reopen", "reopen", expected_state_version=WHY),
     "task-revise": _revise,
@@ -275,12 +292,14 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "approvals": _fixed(read("approvals", cli=tenure("approvals"), state="PENDING")),
     "approval": _approval,
     "approval-pass": _pass,
+    "approval-reveal": _reveal_approval,
     "effects-unknown": _fixed(
         read("effects", cli=tenure("effects", "--unknown"), may_be_out="true"),
         read("effects", "groups"),
     ),
     "effect": _effect,
     "effect-ask": _ask,
+    "effect-reveal": _reveal("effects", "effect_id", "payload"),
     "effect-settle": _settle,
     "incidents": _fixed(read("incidents", cli=tenure("incident", "list"))),
     "incident-new": _new_incident,

@@ -132,9 +132,14 @@ def test_a_masked_payload_is_approved_once_it_was_revealed_for_a_reason(
     told = capsys.readouterr()
     assert "masked: /payload/subject" in told.err
     assert "Käse" not in told.out + told.err
+    effect_id = mail.effect.effect_id
+    assert main(["reveal", effect_id, "--reason", "short"]) == 1
+    assert "/reason" in capsys.readouterr().err
+    assert main(["reveal", effect_id, "--reason", "the customer asks"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"]["subject"] == "Käse"
     assert main(["approve", approval_id, "--yes", "--reveal", "it names the customer"]) == 0
     assert '"subject": "Käse"' in capsys.readouterr().out
-    event = Event.objects.get(kind="SECRET_REVEALED")
+    event = Event.objects.filter(kind="SECRET_REVEALED").latest("id")
     assert (event.data["reason"], event.data["places"]) == ("it names the customer", ["/subject"])
 
 
@@ -244,6 +249,7 @@ def test_what_eyes_would_miss_is_escaped_and_the_rest_is_as_it_is() -> None:
         "reject",
         "ask-for-changes",
         "pass",
+        "reveal",
     ],
 )
 def test_each_command_explains_itself_with_an_example(command: str, capsys: Capture) -> None:
