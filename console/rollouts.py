@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.urls import reverse
@@ -33,11 +33,12 @@ VERDICTS: Final[dict[str, Promise]] = {
     RoundVerdict.STALE_INPUT: gettext_lazy("Legacy took a result of another input."),
     RoundVerdict.LOST: gettext_lazy("One side finished it, the other never."),
 }
+DRILL: Final = "fence_drill"
 CRITERIA: Final[dict[str, Promise]] = {
     "settled_rounds": gettext_lazy("Enough rounds settled in this stage"),
     "unexplained_mismatches": gettext_lazy("No unexplained mismatch"),
     "coverage": gettext_lazy("Fencing coverage of the last hour, in percent"),
-    "fence_drill": gettext_lazy("A fence drill passed within the hour"),
+    DRILL: gettext_lazy("A fence drill passed within the hour"),
 }
 TRIAGES: Final[dict[str, Promise]] = {
     Triage.BUG: gettext_lazy("A fault of the legacy scheduler, which claim.v1 mends."),
@@ -57,11 +58,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A criterion of the gate with its words and the console's page for it."""
+    """A criterion of the gate with its words and the console's page for it; `at` where an instant is its value."""
 
     criterion: Criterion
     name: str
     url: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def checks_of(queue: str, criteria: Sequence[Criterion]) -> list[Check]:
             each,
             str(CRITERIA.get(each.name, each.name)),
             pages.get(each.name, reverse("console:numbers")),
+            datetime.fromisoformat(str(each.value)) if each.name == DRILL and each.value else None,
         )
         for each in criteria
     ]

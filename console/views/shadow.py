@@ -25,6 +25,7 @@ from console.rollouts import (
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import promotion, promotion_requests, shadow, shadow_rounds
 from coordinator.selectors.console_shadow import list_shadows
+from coordinator.selectors.queues import find_queue
 from coordinator.selectors.shadow_rounds import RoundFilters
 from coordinator.services.shadow_explanations import explain_round
 from coordinator.services.stages import demote as demote_queue
@@ -64,7 +65,7 @@ def shadow_queue(request: HttpRequest, name: str) -> HttpResponse:
 
 @page()
 def round_list(request: HttpRequest, name: str) -> HttpResponse:
-    if shadow.read_shadow(queue=name, window_hours=1) is None:
+    if find_queue(name=name) is None:
         return refuse(request, 404, {"what": name})
     typed = {
         field: request.GET[field]

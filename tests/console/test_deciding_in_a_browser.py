@@ -11,9 +11,9 @@ from coordinator.models import Approval, EffectSlot
 from tests.console import desk as desks
 from tests.console.conftest import Open
 from tests.console.desk import Desk
+from tests.console.looking import look
 from tests.console.scene import PASSWORD, person
 from tests.console.test_approvals import WHY, state, word
-from tests.console.test_pages_in_a_browser import look
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 

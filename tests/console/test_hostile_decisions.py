@@ -16,9 +16,9 @@ from coordinator.states import Guarantee
 from tests import world
 from tests.console import desk as desks
 from tests.console.conftest import Open
+from tests.console.looking import too_wide
 from tests.console.scene import person
 from tests.console.test_hostile_text import ALL, HIDDEN, IMAGE
-from tests.console.test_pages_in_a_browser import too_wide
 from tests.effects import ledger
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,8 +13,8 @@ from coordinator.models import Queue
 from coordinator.services import break_glass, cancels, endings
 from tests import world
 from tests.console.conftest import Open
+from tests.console.looking import too_wide
 from tests.console.scene import person
-from tests.console.test_pages_in_a_browser import too_wide
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

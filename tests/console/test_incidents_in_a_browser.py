@@ -10,10 +10,10 @@ from playwright.sync_api import Page, expect
 from coordinator.models import Incident, Queue
 from tests.console import siege as sieges
 from tests.console.conftest import Open
+from tests.console.looking import look
 from tests.console.scene import person
 from tests.console.siege import QUEUE, WHY, Siege
 from tests.console.test_incidents import drained, path, settle, state
-from tests.console.test_pages_in_a_browser import look
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 

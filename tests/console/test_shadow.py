@@ -11,8 +11,8 @@ from coordinator.services.drills import run_drill
 from tests import world
 from tests.console import rollout
 from tests.console.conftest import Open
+from tests.console.looking import look
 from tests.console.scene import person
-from tests.console.test_pages_in_a_browser import look
 from tests.snapshots import restored
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,9 +20,8 @@ _CALL = r"""gettext\(u?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 CALLS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext"}
 
 
-def written() -> dict[str, str]:
-    """The catalogue as text: message → translation (of the only plural form that Chinese has)."""
-    found: dict[str, str] = {}
+def entries() -> Iterator[dict[str, str]]:
+    """Each message of the catalogue by the names of its parts: msgid, msgid_plural, msgstr, msgstr[0]."""
     for block in CATALOGUE.read_text().split("\n\n")[1:]:
         parts: dict[str, str] = {}
         name = ""
@@ -31,8 +30,17 @@ def written() -> dict[str, str]:
             if begun:
                 name = begun[1] or name
                 parts[name] = parts.get(name, "") + ast.literal_eval(begun[2])
-        found[parts["msgid"]] = parts.get("msgstr") or parts.get("msgstr[0]", "")
-    return found
+        yield parts
+
+
+def written() -> dict[str, str]:
+    """The catalogue as text: message → translation (of the only plural form that Chinese has)."""
+    return {each["msgid"]: each.get("msgstr") or each.get("msgstr[0]", "") for each in entries()}
+
+
+def messages_with_plurals() -> list[tuple[str, str]]:
+    """Each message with its plural, which is empty where it has none."""
+    return [(each["msgid"], each.get("msgid_plural", "")) for each in entries()]
 
 
 def messages_of(source: str) -> Iterator[str]:
