@@ -5,15 +5,19 @@ drawn short, with a break in the axis. Coordinates are whole pixels of the view 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from console.time_axis import Axis
+from console.time_axis import LEFT, Axis
 from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
 from coordinator.states import LIVE_ATTEMPT, AttemptState
 
-TOP, LANE = 34, 40
+WIDTH, TOP, LANE = 980, 34, 40
+#: Half a mark, from a mark to its words, and a sign of them, at 11 pixels and bold.
+_HALF, _BESIDE, _SIGN = 9, 12, 7.2
+#: Whose words stay where there is no room for all; the table below the drawing has them all.
+_GRAVITY: Final = ("fenced", "unknown", "failed", "commit", "quiet", "staged")
 MAX_LANES: Final = 40
 _END_MARKS: Final = {
     AttemptState.COMMITTED: "commit",
@@ -34,12 +38,36 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A mark with its words: commit, fenced, failed, quiet or staged."""
+    """A mark with its words: commit, fenced, failed, quiet, staged or unknown."""
 
     x: int
     shape: str
     word: str = ""
     times: int = 1
+    is_left: bool = False  # of its mark stand the words
+
+    @property
+    def words(self) -> str:
+        return f"{self.word} \u00d7{self.times}" if self.word and self.times > 1 else self.word
+
+    @property
+    def is_above(self) -> bool:
+        """It stands in the middle of a lease, whose bar its words would cover."""
+        return self.shape == "unknown"
+
+    @property
+    def words_x(self) -> int:
+        if self.is_above:
+            return self.x
+        return self.x - _BESIDE if self.is_left else self.x + _BESIDE
+
+    def span(self, *, is_left: bool) -> tuple[int, int]:
+        """From where to where the words reach, about."""
+        width = round(len(self.words) * _SIGN)
+        if self.is_above:
+            return self.x - width // 2, self.x + width // 2
+        start = self.x - _BESIDE - width if is_left else self.x + _BESIDE
+        return start, start + width
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +98,7 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
     shown = history.attempts[:MAX_LANES][::-1]
     if not shown:
         return None
-    marks = _by_attempt([*history.refusals, *history.staged])
+    marks = _by_attempt([*history.refusals, *history.staged, *history.unsure])
     since = shown[0].started_at
     bumps = [mark for mark in history.bumps if mark.at >= since]
     live = shown[-1].state in LIVE_ATTEMPT
@@ -133,14 +161,16 @@ def _lane(
     above: AttemptHistory | None,
 ) -> Lane:
     marks = list(marks)
-    points = [*_staged(marks, axis), *_ends(attempt, axis), *_refused(marks, axis)]
+    points = [
+        *_staged(marks, axis),
+        *_unsure(marks, axis),
+        *_ends(attempt, axis),
+        *_refused(marks, axis),
+    ]
     fenced = [point.x for point in points if point.shape == "fenced"]
-    ended = attempt.ended_at or now
-    ghost = (
-        (axis.x(ended), max(fenced))
-        if fenced and attempt.state in (AttemptState.FENCED, AttemptState.EXPIRED)
-        else None
-    )
+    ended = axis.x(attempt.ended_at or now)
+    was_lost = attempt.state in (AttemptState.FENCED, AttemptState.EXPIRED)
+    ghost = (ended, max(fenced)) if was_lost and max(fenced, default=0) > ended else None
     took_over = above is not None and above.state in (AttemptState.EXPIRED, AttemptState.FENCED)
     return Lane(
         y=y,
@@ -148,9 +178,32 @@ def _lane(
         bars=tuple(_bars(attempt, axis, now)),
         renewals=tuple(axis.x(moment) for moment in attempt.renewed_at),
         ghost=ghost,
-        points=tuple(points),
+        points=tuple(_with_room(points)),
         taken_from=axis.x(attempt.started_at) if took_over else None,
     )
+
+
+def _with_room(points: Sequence[Point]) -> list[Point]:
+    """The same marks, their words on the side where they cover neither others' words nor marks; else without words."""
+    taken = [(point.x - _HALF, point.x + _HALF) for point in points]
+    above: list[tuple[int, int]] = []
+    placed = list(points)
+    order = sorted(range(len(points)), key=lambda at: (_GRAVITY.index(points[at].shape), -at))
+    for at in order:
+        if not points[at].word:
+            continue
+        own = above if points[at].is_above else taken
+        others = [span for index, span in enumerate(own) if index != at or own is above]
+        for is_left in (False, True):
+            start, end = points[at].span(is_left=is_left)
+            is_free = all(end <= low or high <= start for low, high in others)
+            if is_free and start >= LEFT and end <= WIDTH - 4:
+                placed[at] = replace(points[at], is_left=is_left)
+                own.append((start, end))
+                break
+        else:
+            placed[at] = replace(points[at], word="")
+    return placed
 
 
 def _bars(attempt: AttemptHistory, axis: Axis, now: datetime) -> list[Bar]:
@@ -186,6 +239,15 @@ def _refused(marks: Sequence[Mark], axis: Axis) -> list[Point]:
         last = index == len(refused) - 1
         points.append(Point(axis.x(mark.at), shape, word if last else "", mark.repeats + 1))
     return points
+
+
+def _unsure(marks: Sequence[Mark], axis: Axis) -> list[Point]:
+    """Calls that went out, and nobody knows what came of them."""
+    found = [mark for mark in marks if mark.kind == "EFFECT_UNKNOWN"]
+    return [
+        Point(axis.x(mark.at), "unknown", f"{mark.data.get('slot', '')} UNKNOWN".strip())
+        for mark in found
+    ]
 
 
 def _staged(marks: Sequence[Mark], axis: Axis) -> list[Point]:

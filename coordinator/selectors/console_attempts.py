@@ -53,13 +53,17 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Newest attempt first; `total` may be more than are held. `bumps` are of the task's queue, while it lived."""
+    """Newest attempt first; `total` may be more than are held. `bumps` are of the task's queue, while it lived.
+
+    `unsure`: when it became known of a call that nobody knows what came of it.
+    """
 
     attempts: tuple[AttemptHistory, ...]
     total: int
     refusals: tuple[Mark, ...]
     staged: tuple[Mark, ...]
     bumps: tuple[Mark, ...]
+    unsure: tuple[Mark, ...] = ()
 
 
 _ATTEMPT: Final = (
@@ -85,6 +89,9 @@ _ATTEMPT: Final = (
 )
 
 
+_MARKS: Final = ("REFUSED", "STAGED", "EFFECT_UNKNOWN")
+
+
 def read_history(task_id: UUID) -> History | None:
     """None for an unknown task."""
     task = (
@@ -98,7 +105,7 @@ def read_history(task_id: UUID) -> History | None:
         Attempt.objects.filter(task_id=task_id).order_by("-claim_generation").values_list(*_ATTEMPT)
     )
     attempts = tuple(_attempt(row) for row in rows[:MAX_ATTEMPTS])
-    marks = _marks(Event.objects.filter(task_id=task_id, kind__in=["REFUSED", "STAGED"]))
+    marks = _marks(Event.objects.filter(task_id=task_id, kind__in=_MARKS))
     # A bump is looked up only where an attempt is of another epoch: no index leads to it.
     crossed = any(each.scheduler_epoch != task["queue__scheduler_epoch"] for each in attempts)
     bumps = Event.objects.filter(
@@ -110,6 +117,7 @@ def read_history(task_id: UUID) -> History | None:
         refusals=tuple(mark for mark in marks if mark.kind == "REFUSED"),
         staged=tuple(mark for mark in marks if mark.kind == "STAGED"),
         bumps=_marks(bumps) if crossed else (),
+        unsure=tuple(mark for mark in marks if mark.kind == "EFFECT_UNKNOWN"),
     )
 
 

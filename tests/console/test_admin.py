@@ -15,8 +15,8 @@ from coordinator.models import Event, Incident, Queue, Task
 from coordinator.services.cancels import cancel_task
 from tests import world
 from tests.console.conftest import Open, Watched
+from tests.console.looking import WIDTHS, too_wide
 from tests.console.scene import PASSWORD, Scene, person
-from tests.console.test_pages_in_a_browser import WIDTHS, too_wide
 from tests.history import nothing_moves
 
 pytestmark = pytest.mark.django_db(transaction=True)

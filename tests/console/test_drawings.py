@@ -1,18 +1,16 @@
 """The two drawings: nothing overlaps, nothing is lost, and words stay within the picture."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from itertools import pairwise
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from console.graphs import BOX_HEIGHT, BOX_WIDTH, FOLD_ABOVE, Drawing, draw_dag
 from console.time_axis import LEFT, RIGHT
 from console.timelines import MAX_LANES, draw_timeline
-from coordinator.selectors.console_attempts import AttemptHistory, History, Mark
+from coordinator.selectors.console_attempts import History, Mark
 from coordinator.selectors.runs import Graph, GraphEdge, GraphNode
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
+from tests.console.stories import START, attempt, history, refused
 
 
 def node(name: str, kind: str = "step", state: str = "READY") -> GraphNode:
@@ -86,54 +84,6 @@ def test_an_empty_run_is_an_empty_drawing() -> None:
 
 
 # --- timelines --------------------------------------------------------------------------------
-
-
-def attempt(
-    generation: int,
-    *,
-    start: float,
-    lease: float,
-    end: float | None,
-    state: str,
-    renewed: Sequence[float] = (),
-) -> AttemptHistory:
-    def at(seconds: float) -> datetime:
-        return START + timedelta(seconds=seconds)
-
-    return AttemptHistory(
-        attempt_id=UUID(int=generation),
-        claim_generation=generation,
-        scheduler_epoch=1,
-        owner=f"owner-{generation}",
-        credential="fleet",
-        pool="blue",
-        state=state,
-        started_at=at(start),
-        lease_expires_at=at(lease),
-        renewals=len(renewed),
-        renewed_at=tuple(at(seconds) for seconds in renewed),
-        ended_at=None if end is None else at(end),
-        end_reason=None,
-        error=None,
-        reclaim_seconds=None,
-        input_tokens=0,
-        output_tokens=0,
-        compute_seconds=0,
-        cost_usd=Decimal(0),
-    )
-
-
-def history(
-    *attempts: AttemptHistory, marks: Sequence[Mark] = (), bumps: Sequence[Mark] = ()
-) -> History:
-    return History(attempts[::-1], len(attempts), tuple(marks), (), tuple(bumps))
-
-
-def refused(generation: int, seconds: float, repeats: int = 0) -> Mark:
-    at = START + timedelta(seconds=seconds)
-    return Mark(
-        "REFUSED", UUID(int=generation), at, at, repeats, {"point": "commit", "outcome": "FENCED"}
-    )
 
 
 def test_a_late_write_stands_on_the_lane_of_its_old_owner() -> None:

@@ -8,10 +8,17 @@ from django.test import Client
 from django.urls import reverse
 
 from console.urls import urlpatterns
+from coordinator.actors import system
 from coordinator.models import OperatorToken
 from coordinator.services.audits import run_audit
+from coordinator.services.drills import run_drill
+from coordinator.services.promotions import PromotionAsked
+from coordinator.services.saved_views import save_view
+from coordinator.states import RolloutStage
 from tests import world
 from tests.console import desk, rollout, scene, siege
+from tests.shadow import promoting
+from tests.shadow.feeds import feeder, settle, tell
 
 _BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 #: Routes for those who aren't signed in yet, or for anybody: each is attacked by tests of its own.
@@ -37,7 +44,24 @@ class Ground:
             )
 
 
+def _asked_promotion() -> PromotionAsked:
+    """A queue whose gate is open, and one person's word that it may go on."""
+    world.queue(name="letterbox", rollout_stage=RolloutStage.SHADOW, promotion_rounds=1)
+    tell(
+        "A claims 0",
+        "A commits 9 r",
+        by=feeder("letterbox"),
+        key="letter",
+        source="post",
+        queue="letterbox",
+    )
+    settle()
+    run_drill(queue="letterbox", reason="before it goes on", actor=system("tests"))
+    return promoting.asked(RolloutStage.SHADOW, queue="letterbox", confirm="letterbox")
+
+
 def compose_ground() -> Ground:
+    asked_promotion = _asked_promotion()
     found = scene.compose()
     rollout.shadowed()
     asked = desk.compose_desk()
@@ -45,7 +69,10 @@ def compose_ground() -> Ground:
     audit: Any = run_audit(reason="The yearly look at the history.", actor=world.operator())
     incident_id = siege.declare()
     token = OperatorToken.objects.get(user_id=found.approver)
+    view: Any = save_view(name="Ready", query="state=READY", actor=world.operator())
     parts = {
+        "request_id": asked_promotion.request_id,
+        "view_id": view.view_id,
         "run_id": found.review.run_id,
         "task_id": found.held,
         "bulk_id": found.bulk_review,
