@@ -25,9 +25,9 @@ from coordinator.services.shadow_explanations import explain_round
 from coordinator.states import CandidateRuling, Guarantee, Intake, RolloutStage
 from tests import world
 from tests.console.conftest import Open
+from tests.console.looking import too_wide
 from tests.console.scene import person
 from tests.console.test_hostile_text import ALL, HIDDEN, IMAGE
-from tests.console.test_pages_in_a_browser import too_wide
 from tests.incidents import rollback
 from tests.incidents.rollback import took
 from tests.shadow.feeds import feeder, settle, tell
