@@ -5,11 +5,11 @@ last ones released, memory written, events. Only the accepted items of a batch a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
-from coordinator.actors import Worker
+from coordinator.actors import Actor, Worker
 from coordinator.fence import Call, Fence, IsRepeat, Point, TaskRow
 from coordinator.ids import new_ids
 from coordinator.outcomes import FieldError, Refusal, invalid
@@ -30,7 +30,10 @@ from .usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class CommitItem:
-    """One commit call. `result` is a JSON value, `{"blob": name}`, or NO_RESULT where it was staged before."""
+    """One commit call. `result` is a JSON value, `{"blob": name}`, or NO_RESULT where it was staged before.
+
+    `asked_by`: whose call it is, where several callers' are heard together.
+    """
 
     attempt_id: UUID
     fence: Fence
@@ -39,6 +42,7 @@ class CommitItem:
     result: Any = NO_RESULT
     memory: tuple[MemoryWrite, ...] = ()
     usage: Usage | None = None
+    asked_by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +151,36 @@ def _commit(
             if each.item.fence.task_id in hearing.tasks
         ]
     )
-    answers = [_hear(bench, each) for each in items]
+    answers = []
+    for each in items:
+        begin = len(hearing.facts)
+        answers.append(_hear(bench, each))
+        hearing.attribute(begin, each.item.asked_by)
     accepted = [answer for answer in answers if isinstance(answer, Accepted)]
     # What released nothing may have been the last that could move.
     ended = {each.task.run_id for each in accepted if not each.released}
     standing = hearing.write_and_close(
         *commit_writes(accepted, hearing.clock, bench.book),
-        *bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts),
+        *_void(bench, items, accepted),
         *children_writes(bench.release.counted, hearing.clock),
         look=settlements.look_for_standing(ended) if ended else None,
     )
     return answers, standing
+
+
+def _void(
+    bench: "_Bench", items: Sequence[_Checked], accepted: Sequence[Accepted]
+) -> list[Statement]:
+    """Effects that were prepared and not sent, of the tasks that are committed now."""
+    hearing = bench.hearing
+    begin = len(hearing.facts)
+    statements = bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts)
+    asked_by = {each.item.fence.task_id: each.item.asked_by for each in items}
+    hearing.facts[begin:] = [
+        replace(fact, by=asked_by[fact.task_id]) if fact.task_id in asked_by else fact
+        for fact in hearing.facts[begin:]
+    ]
+    return statements
 
 
 @dataclass(slots=True)

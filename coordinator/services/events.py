@@ -109,7 +109,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An event to be written. `refusal_key` names equal refusals, which are only counted."""
+    """An event to be written. `refusal_key` names equal refusals, which are only counted.
+
+    `by`: whose call it tells of, where several callers' are written together.
+    """
 
     kind: EventKind
     queue_id: int | None = None
@@ -119,6 +122,7 @@ class Fact:
     state_version: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     refusal_key: str | None = None
+    by: Actor | None = None
 
 
 def task_fact(
@@ -169,25 +173,29 @@ def refusal_fact(
 _INSERT: Final = """
 INSERT INTO coordinator_event
   (kind, queue_id, run_id, task_id, attempt_id, state_version, actor, request_id, at, data, refusal_key, repeats)
-SELECT f.kind, f.queue_id, f.run_id, f.task_id, f.attempt_id, f.state_version, %s, %s, %s::timestamptz,
-       f.data::jsonb, f.refusal_key, 0
-FROM unnest(%s::text[], %s::int[], %s::int[], %s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[])
-  AS f(kind, queue_id, run_id, task_id, attempt_id, state_version, data, refusal_key)
+SELECT f.kind, f.queue_id, f.run_id, f.task_id, f.attempt_id, f.state_version, %s, f.request_id, %s::timestamptz,
+       f.data::jsonb, f.refusal_key, f.repeats
+FROM unnest(%s::text[], %s::int[], %s::int[], %s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[],
+            %s::text[], %s::int[])
+  AS f(kind, queue_id, run_id, task_id, attempt_id, state_version, request_id, data, refusal_key, repeats)
 ON CONFLICT (refusal_key) WHERE refusal_key IS NOT NULL
-  DO UPDATE SET repeats = coordinator_event.repeats + 1, last_at = excluded.at, xid = excluded.xid
+  DO UPDATE SET repeats = coordinator_event.repeats + 1 + excluded.repeats, last_at = excluded.at, xid = excluded.xid
 """
 
 
 def record(facts: Sequence[Fact], *, actor: Actor, at: datetime) -> Statement:
     """One INSERT for all the facts, in order; equal refusals only raise a counter."""
-    once: dict[object, Fact] = {fact.refusal_key or index: fact for index, fact in enumerate(facts)}
+    times: dict[object, int] = {}
+    once: dict[object, Fact] = {}
+    for index, fact in enumerate(facts):
+        key = fact.refusal_key or index
+        times[key] = times.get(key, -1) + 1
+        once[key] = fact
     rows = list(once.values())
-    address = {"address": actor.address} if actor.address else {}
     return Statement(
         _INSERT,
         (
             actor.label,
-            actor.request_id,
             at,
             [str(fact.kind) for fact in rows],
             [fact.queue_id for fact in rows],
@@ -195,7 +203,14 @@ def record(facts: Sequence[Fact], *, actor: Actor, at: datetime) -> Statement:
             [fact.task_id for fact in rows],
             [fact.attempt_id for fact in rows],
             [fact.state_version for fact in rows],
-            [orjson.dumps({**fact.data, **address}, default=str).decode() for fact in rows],
+            [(fact.by or actor).request_id for fact in rows],
+            [_told(fact, fact.by or actor) for fact in rows],
             [fact.refusal_key for fact in rows],
+            list(times.values()),
         ),
     )
+
+
+def _told(fact: Fact, by: Actor) -> str:
+    told = {**fact.data, "address": by.address} if by.address else fact.data
+    return orjson.dumps(told, default=str).decode()

@@ -5,7 +5,7 @@ call is a batch of one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,7 @@ import orjson
 from django.db import transaction
 
 from coordinator import digests
-from coordinator.actors import Worker
+from coordinator.actors import Actor, Worker
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import (
     AttemptRow,
@@ -124,6 +124,11 @@ class Hearing:
                 refusal, point=self.point, subject=subject, task=task, attempt_id=attempt_id, **data
             )
         )
+
+    def attribute(self, begin: int, by: Actor | None) -> None:
+        """Say of the facts from `begin` on whose call they tell of, where it was another one's than the batch's."""
+        if by is not None:
+            self.facts[begin:] = [replace(fact, by=by) for fact in self.facts[begin:]]
 
     def write(self, *statements: Statement) -> None:
         """The writing round: the guard's passes, the verb's own statements, then marks, usage and events."""

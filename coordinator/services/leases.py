@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from coordinator.actors import Worker
+from coordinator.actors import Actor, Worker
 from coordinator.fence import Call, Fence, IsCurrent, Point, TaskRow
 from coordinator.models import RENEWALS_REMEMBERED
 from coordinator.outcomes import Outcome, Reason, Refusal, Retry
@@ -22,11 +22,14 @@ SWEEP_BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
+    """One renewal. `asked_by`: whose call it is, where several callers' are heard together."""
+
     attempt_id: UUID
     fence: Fence
     owner: str
     ttl_seconds: int | None = None
     usage: Usage | None = None
+    asked_by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,9 @@ def renew_leases(
     answers: list[Renewed | Refusal] = []
     renewed: dict[UUID, datetime] = {}
     for item in items:
+        begin = len(hearing.facts)
         answer = _renew(hearing, item, queue)
+        hearing.attribute(begin, item.asked_by)
         answers.append(answer)
         if isinstance(answer, Renewed):
             renewed[item.attempt_id] = max(

@@ -18,7 +18,7 @@ from coordinator.api.reading import is_chunked
 from coordinator.fence import Fence
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.tasks import find_attempt
-from coordinator.services.commits import Committed, commit_results
+from coordinator.services.commits import Committed
 from coordinator.services.endings import (
     Failed,
     Released,
@@ -26,8 +26,9 @@ from coordinator.services.endings import (
     fail_attempt,
     release_attempt,
 )
-from coordinator.services.leases import Renewed, renew_leases
+from coordinator.services.leases import Renewed
 from coordinator.services.results import BlobStored, Staged, open_blob, put_blob, stage_result
+from coordinator.services.together import commit_result, renew_lease
 
 MAX_BLOB_NAME: Final = 200
 #: Should a browser show a blob all the same: nothing in it runs, and it is of no origin.
@@ -52,7 +53,7 @@ class AttemptRenew(Endpoint):
     )
     def post(self, call: Call[RenewBody], attempt_id: str) -> Renewed | Refusal:
         renewal = call.body.renewal(uuid_of(attempt_id, "attempt"))
-        return renew_leases(items=[renewal], worker=call.worker)[0]
+        return renew_lease(renewal, worker=call.worker)
 
 
 class AttemptStage(Endpoint):
@@ -87,7 +88,7 @@ class AttemptCommit(Endpoint):
     )
     def post(self, call: Call[CommitBody], attempt_id: str) -> Committed | Refusal:
         item = call.body.item(uuid_of(attempt_id, "attempt"))
-        return commit_results(items=[item], worker=call.worker)[0]
+        return commit_result(item, worker=call.worker)
 
 
 class AttemptFail(Endpoint):
