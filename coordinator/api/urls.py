@@ -28,14 +28,17 @@ from .views import (
 )
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("me", credentials.WhoAmI.as_view()),
-    path("queues", queues.Queues.as_view()),
-    path("queues/<str:queue>", queues.OneQueue.as_view()),
-    path("queues/<str:queue>/intake", queues.QueueIntake.as_view()),
+    # What workers send all day comes first: each pattern before the one that matches is tried.
     path("queues/<str:queue>/claims", claims.QueueClaims.as_view()),
     path("queues/<str:queue>/renewals", batches.QueueRenewals.as_view()),
     path("queues/<str:queue>/commits", batches.QueueCommits.as_view()),
     path("queues/<str:queue>/hint", claims.QueueHint.as_view()),
+    path("attempts/<str:attempt_id>/renew", attempts.AttemptRenew.as_view()),
+    path("attempts/<str:attempt_id>/commit", attempts.AttemptCommit.as_view()),
+    path("me", credentials.WhoAmI.as_view()),
+    path("queues", queues.Queues.as_view()),
+    path("queues/<str:queue>", queues.OneQueue.as_view()),
+    path("queues/<str:queue>/intake", queues.QueueIntake.as_view()),
     path("queues/<str:queue>/shadow", shadow.QueueShadow.as_view()),
     path("queues/<str:queue>/promotion", shadow.QueuePromotion.as_view()),
     path("queues/<str:queue>/promote", promotions.QueuePromote.as_view()),
@@ -85,9 +88,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("bulk/<str:bulk_id>/start", bulks.BulkStart.as_view()),
     path("bulk/<str:bulk_id>/stop", bulks.BulkStop.as_view()),
     path("bulk/<str:bulk_id>/undo", bulks.BulkUndo.as_view()),
-    path("attempts/<str:attempt_id>/renew", attempts.AttemptRenew.as_view()),
     path("attempts/<str:attempt_id>/stage", attempts.AttemptStage.as_view()),
-    path("attempts/<str:attempt_id>/commit", attempts.AttemptCommit.as_view()),
     path("attempts/<str:attempt_id>/fail", attempts.AttemptFail.as_view()),
     path("attempts/<str:attempt_id>/release", attempts.AttemptRelease.as_view()),
     path("attempts/<str:attempt_id>/blobs/<path:name>", attempts.AttemptBlob.as_view()),

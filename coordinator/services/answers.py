@@ -27,6 +27,15 @@ _LOOK_UP: Final = (
     "SELECT request_digest, answer FROM coordinator_storedanswer WHERE scope = %s AND key = %s"
 )
 _GATE: Final = f"SELECT pg_advisory_xact_lock({int(GateClass.REQUEST)}, hashtext(%s))"
+_LOOK_UP_ALL: Final = (
+    "SELECT request_digest, answer FROM coordinator_storedanswer"
+    " JOIN unnest(%s::text[], %s::text[]) AS w(wanted_scope, wanted_key) ON scope = wanted_scope AND key = wanted_key"
+)
+#: In the order of their numbers, so that two batches never wait for each other.
+_GATES: Final = (
+    "SELECT pg_advisory_xact_lock(%s::int, number)"
+    " FROM (SELECT DISTINCT hashtext(name) AS number FROM unnest(%s::text[]) AS name ORDER BY 1) AS r"
+)
 _STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
 
 
@@ -41,6 +50,24 @@ def one_at_a_time(request: RequestKey) -> Statement:
     one hash only wait for each other.
     """
     return Statement(_GATE, (f"{request.scope}\n{request.key}",))
+
+
+def look_up_all(requests: Sequence[RequestKey]) -> Statement:
+    """A row for each of the requests that has an answer."""
+    return Statement(
+        _LOOK_UP_ALL, ([each.scope for each in requests], [each.key for each in requests])
+    )
+
+
+def each_one_at_a_time(requests: Sequence[RequestKey]) -> Statement:
+    """`one_at_a_time` for several requests in one statement."""
+    return Statement(
+        _GATES,
+        (
+            int(GateClass.REQUEST),
+            [f"{each.scope}\n{each.key}" for each in requests],
+        ),
+    )
 
 
 def store(request: RequestKey, answer: str) -> Statement:

@@ -4,40 +4,39 @@ One transaction: gate shared → the queue → candidates `FOR UPDATE SKIP LOCKE
 judge → grant. A batch of N costs the same number of statements as a batch of one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
 import orjson
 from django.db import transaction
-from django.db.models import BooleanField, DateTimeField, F, Func, Q
-from django.db.models.expressions import RawSQL
 
 from coordinator.actors import Worker
 from coordinator.canary import DRILL
 from coordinator.clock import CLOCK, clock_of
 from coordinator.fence import IsCurrent, Point, TaskRow, judge_epoch, judge_grant
 from coordinator.gates import queue_gate, queue_gates_of_tasks
-from coordinator.intake_shares import is_let_in, place_sql
-from coordinator.models import Task
+from coordinator.gathering import Gathering
+from coordinator.intake_shares import is_let_in
 from coordinator.outcomes import Current, Outcome, Reason, Refusal, not_found
-from coordinator.rounds import LockStatement, Statement, close_with_round, name_point, run_round
+from coordinator.rounds import Statement, close_with_round, name_point, run_round
 from coordinator.shadow.lanes import is_rehearsal
 from coordinator.states import Intake, Replay, RolloutStage, TaskState
 
 from . import answers, leases, locking, queue_ids, rehearsals
 from .answers import RequestKey
+from .candidates import MAX_CLAIMS, candidates, offered
 from .events import EventKind, Fact, record, refusal_fact
-from .grants import Claim, Grants, read_claims
+from .grants import Claim, Grants, Place, read_claims
 from .identity import confirm_if_ahead, held, hold_of
 from .locking import QueueRow
 from .serial import free_scopes
 from .transactions import in_transaction
 
-MAX_CLAIMS: Final = 100
 #: Of one call that found nothing to grant: how often it looks again behind tasks that were lapsed or used up.
 MAX_MORE_ROUNDS: Final = 10
 _NOTHING: Final = Statement("SELECT 1 WHERE false")
@@ -62,6 +61,7 @@ class Demand:
     owner: str
     ttl_seconds: int | None
     request: RequestKey | None
+    limit: int = 1
 
 
 def claim_tasks(
@@ -74,24 +74,27 @@ def claim_tasks(
     limit: int = 1,
     kinds: Sequence[str] | None = None,
     request: RequestKey | None = None,
+    together: "Gathering[Demand, Answer] | None" = None,
 ) -> Claimed | Refusal:
     """Grant up to `limit` (at most MAX_CLAIMS) of the queue's claimable tasks.
 
     By priority, then by the instant since when a task may be claimed; READY and lapsed ones
     alike. An idle queue is swept first, so that a lapsed lease never waits for a background
     job; and tasks that end here, their attempts used up or an effect of theirs in doubt, keep
-    nobody from what stands behind them. Refused: WRONG_POOL, FENCED (stale epoch), INTAKE_STOPPED, NOT_FOUND.
+    nobody from what stands behind them. A claim of one that stands in `together` is made with
+    those that arrive at the same time. Refused: WRONG_POOL, FENCED (stale epoch), INTAKE_STOPPED, NOT_FOUND.
     """
-    demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
     size = max(1, min(limit, MAX_CLAIMS))
+    demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request, size)
     for queue_id in queue_ids.candidates(queue):
-        claim = partial(
-            _claim_next, demand, queue=queue, queue_id=queue_id, limit=size, kinds=kinds
-        )
-        answer = claim(width=size)
+        claim = partial(_claim_next, queue=queue, queue_id=queue_id, kinds=kinds)
+        if together is None or size > 1:
+            (answer,) = claim([demand])
+        else:
+            answer = together.ask(_alike(demand, queue, queue_id, kinds), demand, claim)
         for _ in range(MAX_MORE_ROUNDS):
             if isinstance(answer, _Nothing) and (answer.made_way or leases.sweep_queue(queue_id)):
-                answer = claim(width=MAX_CLAIMS)
+                (answer,) = claim([demand], width=MAX_CLAIMS)
         match answer:
             case None:
                 continue  # the remembered id is another queue's now
@@ -115,6 +118,10 @@ class _Nothing:
 @dataclass(frozen=True, slots=True)
 class _Rehearse:
     """The queue is in SHADOW: what is handed out comes from the lane beside it."""
+
+
+#: What one demand comes to; None where the remembered id is another queue's now.
+Answer = Claimed | Refusal | _Nothing | _Rehearse | None
 
 
 def _claim_rehearsals(
@@ -142,43 +149,68 @@ def _claim_rehearsals(
     )
 
 
+class _Separately(Exception):
+    """What is to be said differs from one demand to the next: each is heard alone."""
+
+
+def _alike(
+    demand: Demand, queue: str, queue_id: int, kinds: Sequence[str] | None
+) -> tuple[Hashable, ...]:
+    """Demands that differ in nothing but owner, request and sender may be met together."""
+    credential = replace(demand.worker, request_id="", address="")
+    wanted = None if kinds is None else tuple(kinds)
+    return (queue, queue_id, credential, demand.scheduler_epoch, demand.ttl_seconds, wanted)
+
+
 @in_transaction
 def _claim_next(
-    demand: Demand,
+    demands: Sequence[Demand],
     *,
     queue: str,
     queue_id: int,
-    limit: int,
-    width: int,
     kinds: Sequence[str] | None,
-) -> "Claimed | Refusal | _Nothing | _Rehearse | None":
-    """Grant up to `limit` of the first `width` candidates."""
-    gate, look_up = _once(demand.request)
-    _, _, *_, queues, stored, candidates, clock_rows = run_round(
+    width: int | None = None,
+) -> Sequence[Answer]:
+    """Grant each demand what it asks for, of the first `width` candidates; several are alike (`_alike`).
+
+    Raises _Separately, so that nothing has happened, where several are not simply granted.
+    """
+    demand, *others = demands
+    width = width or sum(each.limit for each in demands)
+    gate, look_up = _once([each.request for each in demands if each.request])
+    _, _, *_, queues, stored, found, clock_rows = run_round(
         name_point(Point.CLAIM, by_id=True),
         queue_gate(queue_id),
         *gate,
         locking.read_queue(queue_id),
         look_up,
-        _candidates(queue_id, kinds, width),
+        candidates(queue_id, kinds, width),
         CLOCK,
     )
     row = QueueRow._make(queues[0]) if queues else None
+    if others and (row is None or row.name != queue or stored or not _is_simple(row, demand)):
+        raise _Separately
     if row is None or row.name != queue:
-        return None
+        return [None]
     clock = clock_of(clock_rows)
     answer = answers.stored_answer(demand.request, stored) if demand.request else None
     refusal = _refusal(row, demand, clock, is_repeat=answer is not None)
     if refusal is not None:
-        return refusal
+        return [refusal]
     if row.rollout_stage == RolloutStage.SHADOW and not is_rehearsal(queue):
-        return _Rehearse()
+        return [_Rehearse()]
     if answer is not None:
-        return answer if isinstance(answer, Refusal) else _replay(answer, row, clock)
-    tasks = [TaskRow._make(candidate) for candidate in candidates]
+        return [answer if isinstance(answer, Refusal) else _replay(answer, row, clock)]
+    tasks = [TaskRow._make(candidate) for candidate in found]
     if row.rollout_stage == RolloutStage.IDEMPOTENT_READS or row.intake_share:
-        tasks = _offered(row, kinds, width)
-    return _grant(demand, row, tasks, clock, limit=limit)
+        tasks = offered(row, kinds, width)
+    return _grant(demands, row, tasks, clock)
+
+
+def _is_simple(row: QueueRow, demand: Demand) -> bool:
+    """Whether nothing but the tasks decides what is granted: no refusal, no lane beside the queue."""
+    is_beside = row.rollout_stage == RolloutStage.SHADOW and not is_rehearsal(row.name)
+    return not is_beside and _gate_refusal(row, demand, None) is None
 
 
 @in_transaction
@@ -197,7 +229,7 @@ def claim_task(
     Refused besides what `claim_tasks` refuses: STATE_VERSION_MISMATCH, NOT_CLAIMABLE.
     """
     demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
-    gate, look_up = _once(request)
+    gate, look_up = _once([request] if request else [])
     _, _, *_, locked, queues, stored, clock_rows = run_round(
         name_point(Point.CLAIM, by_id=True),
         queue_gates_of_tasks([task_id]),
@@ -229,17 +261,21 @@ def claim_task(
     )
     if refusal is not None:
         return _record(refusal, demand, row, clock, task)
-    granted = _grant(demand, row, [task], clock, limit=1)
+    (granted,) = _grant([demand], row, [task], clock)
     if isinstance(granted, _Nothing):
         return _record(_taken(task), demand, row, clock, task)
     return granted.claims[0]
 
 
-def _once(request: RequestKey | None) -> tuple[list[Statement], Statement]:
-    """The gate of the request's key, and the look-up of its stored answer."""
-    if request is None:
+def _once(requests: Sequence[RequestKey]) -> tuple[list[Statement], Statement]:
+    """The gates of the requests' keys, and the look-up of their stored answers."""
+    if not requests:
         return [], _NOTHING
-    return [answers.one_at_a_time(request)], answers.look_up(request)
+    if len(requests) == 1:
+        return [answers.one_at_a_time(requests[0])], answers.look_up(requests[0])
+    if len({(each.scope, each.key) for each in requests}) < len(requests):
+        raise _Separately  # one of them repeats another, and is told what that one is given
+    return [answers.each_one_at_a_time(requests)], answers.look_up_all(requests)
 
 
 def _by_id_refusal(task: TaskRow, row: QueueRow, expected: int, clock: datetime) -> Refusal | None:
@@ -370,8 +406,10 @@ def _of_queue(fact: Fact, row: QueueRow) -> Fact:
 
 
 def _grant(
-    demand: Demand, row: QueueRow, tasks: Sequence[TaskRow], clock: datetime, *, limit: int
-) -> Claimed | _Nothing:
+    demands: Sequence[Demand], row: QueueRow, tasks: Sequence[TaskRow], clock: datetime
+) -> list[Claimed | _Nothing]:
+    """What each demand gets, the first ones first."""
+    demand, *others = demands
     tasks, mates = free_scopes(tasks, clock)
     passed = {
         task.task_id: verdict
@@ -384,22 +422,40 @@ def _grant(
         row,
         clock,
         worker=demand.worker,
-        owner=demand.owner,
         ttl=demand.ttl_seconds,
-        limit=limit,
+        places=[
+            Place(each.owner, each.worker if others else None)
+            for each in demands
+            for _ in range(each.limit)
+        ],
         passed=list(passed.values()),
     )
     statements = grants.statements()
-    if demand.request and grants.granted:
-        ids = orjson.dumps(grants.attempt_ids, default=str).decode()
-        statements.append(answers.store(demand.request, ids))
     if not grants.granted:
         if statements:
             run_round(*statements)
-        return _Nothing(row.scheduler_epoch, made_way=bool(statements))
+        return [_Nothing(row.scheduler_epoch, made_way=bool(statements)) for _ in demands]
+    shares = _dealt(demands, grants.attempt_ids)
+    statements += [
+        answers.store(each.request, orjson.dumps(share, default=str).decode())
+        for each, share in zip(demands, shares, strict=True)
+        if each.request and share
+    ]
     reading = grants.reading()
     rounds = close_with_round(*statements, *reading.statements)
-    return Claimed(row.scheduler_epoch, reading.claims(rounds[len(statements) :]))
+    claims = iter(reading.claims(rounds[len(statements) :]))
+    return [
+        Claimed(row.scheduler_epoch, list(islice(claims, len(share))))
+        if share
+        else _Nothing(row.scheduler_epoch, made_way=False)
+        for share in shares
+    ]
+
+
+def _dealt(demands: Sequence[Demand], attempt_ids: Sequence[UUID]) -> list[list[UUID]]:
+    """Each demand's part of what was granted, in order."""
+    left = iter(attempt_ids)
+    return [list(islice(left, each.limit)) for each in demands]
 
 
 def _judge(demand: Demand, row: QueueRow, task: TaskRow, clock: datetime) -> IsCurrent | None:
@@ -416,71 +472,6 @@ def _replay(answer: str, row: QueueRow, clock: datetime) -> Claimed:
     return Claimed(
         row.scheduler_epoch, claims, True, [each for each in attempt_ids if each not in current]
     )
-
-
-# --- candidates -------------------------------------------------------------------------------
-
-
-class ClockTimestamp(Func):
-    function = "clock_timestamp"
-    output_field = DateTimeField()
-
-
-#: A mate that holds the key and whose lease has not lapsed. Judged again under the key's lock.
-_SERIAL_FREE: Final = (
-    "serial_scope_id IS NULL OR NOT EXISTS (SELECT 1 FROM coordinator_task m"
-    " WHERE m.serial_scope_id = coordinator_task.serial_scope_id AND m.serial_held"
-    " AND m.task_id <> coordinator_task.task_id"
-    " AND NOT (m.state = 'CLAIMED' AND m.lease_expires_at <= clock_timestamp()))"
-)
-
-
-_NO_CANARY: Final = f"kind <> '{DRILL}'"
-
-
-@lru_cache(maxsize=8 * MAX_CLAIMS)
-def _candidate_statement(
-    limit: int, of_kinds: bool, read_only: bool, in_part: bool
-) -> LockStatement:
-    def where(sql: str, params: int = 0) -> RawSQL:
-        return RawSQL(sql, [[]] * params, output_field=BooleanField())  # noqa: S611 (constants of ours)
-
-    chosen = Q(queue_id=0, claimable_at__isnull=False, claimable_at__lte=ClockTimestamp())
-    conditions = [where("kind = ANY(%s::text[])", 1)] if of_kinds else []
-    conditions += [where("replay = 'READ_ONLY'")] if read_only else []
-    conditions += [where(f"{place_sql('task_id')} < %s::int", 1)] if in_part else []
-    return LockStatement(
-        lambda: (
-            Task.objects.filter(chosen, *conditions, where(_NO_CANARY), where(_SERIAL_FREE))
-            .order_by(F("priority").desc(), "claimable_at")
-            .select_for_update(skip_locked=True, of=("self",))
-            .values_list(*TaskRow._fields)[:limit]
-        )
-    )
-
-
-def _candidates(
-    queue_id: int,
-    kinds: Sequence[str] | None,
-    limit: int,
-    *,
-    read_only: bool = False,
-    share: int = 0,
-) -> Statement:
-    """`share`: only what a canary of so many per cent lets in; 0 where there is none."""
-    statement = _candidate_statement(limit, kinds is not None, read_only, share > 0)
-    params: list[object] = [queue_id]
-    params += [list(kinds)] if kinds is not None else []
-    params += [share] if share else []
-    return statement(*params)
-
-
-def _offered(row: QueueRow, kinds: Sequence[str] | None, limit: int) -> list[TaskRow]:
-    """The tasks that IDEMPOTENT_READS allows (contract 13), and of a canary those that it lets in."""
-    read_only = row.rollout_stage == RolloutStage.IDEMPOTENT_READS
-    wanted = _candidates(row.id, kinds, limit, read_only=read_only, share=row.intake_share)
-    (rows,) = run_round(wanted)
-    return [TaskRow._make(each) for each in rows]
 
 
 def _offers(row: QueueRow, task: TaskRow) -> bool:

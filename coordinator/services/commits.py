@@ -177,7 +177,7 @@ def _void(
     statements = bench.effects.void([each.task for each in accepted], hearing.clock, hearing.facts)
     asked_by = {each.item.fence.task_id: each.item.asked_by for each in items}
     hearing.facts[begin:] = [
-        replace(fact, by=asked_by[fact.task_id]) if fact.task_id in asked_by else fact
+        replace(fact, asked_by=asked_by[fact.task_id]) if fact.task_id in asked_by else fact
         for fact in hearing.facts[begin:]
     ]
     return statements

@@ -111,7 +111,7 @@ class EventKind(StrEnum):
 class Fact:
     """An event to be written. `refusal_key` names equal refusals, which are only counted.
 
-    `by`: whose call it tells of, where several callers' are written together.
+    `asked_by`: whose call it tells of, where several callers' are written together.
     """
 
     kind: EventKind
@@ -122,7 +122,7 @@ class Fact:
     state_version: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     refusal_key: str | None = None
-    by: Actor | None = None
+    asked_by: Actor | None = None
 
 
 def task_fact(
@@ -131,6 +131,7 @@ def task_fact(
     *,
     changed: bool = True,
     attempt_id: UUID | None = None,
+    asked_by: Actor | None = None,
     **data: Any,
 ) -> Fact:
     """A fact about a task as it was read; `changed` when this very fact raises its state version."""
@@ -142,6 +143,7 @@ def task_fact(
         attempt_id=attempt_id,
         state_version=task.state_version + changed,
         data={key: value for key, value in data.items() if value is not None},
+        asked_by=asked_by,
     )
 
 
@@ -203,8 +205,8 @@ def record(facts: Sequence[Fact], *, actor: Actor, at: datetime) -> Statement:
             [fact.task_id for fact in rows],
             [fact.attempt_id for fact in rows],
             [fact.state_version for fact in rows],
-            [(fact.by or actor).request_id for fact in rows],
-            [_told(fact, fact.by or actor) for fact in rows],
+            [(fact.asked_by or actor).request_id for fact in rows],
+            [_told(fact, fact.asked_by or actor) for fact in rows],
             [fact.refusal_key for fact in rows],
             list(times.values()),
         ),

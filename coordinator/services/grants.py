@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from coordinator.actors import Worker
+from coordinator.actors import Actor, Worker
 from coordinator.fence import Fence, IsCurrent, TaskRow
 from coordinator.ids import new_ids
 from coordinator.passes import present
@@ -48,10 +48,19 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Room for one grant: whose it will be, and whose call it was, where several callers' are met together."""
+
+    owner: str
+    asked_by: Actor | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     task: TaskRow
     attempt_id: UUID
     reclaim_seconds: float | None  # since the lapsed lease that it takes over
+    place: Place
 
 
 @dataclass(slots=True)
@@ -61,7 +70,6 @@ class Grants:
     queue: QueueRow
     clock: datetime
     worker: Worker
-    owner: str
     lease_expires_at: datetime
     granted: list[Grant]
     freed: list[
@@ -79,28 +87,26 @@ class Grants:
         clock: datetime,
         *,
         worker: Worker,
-        owner: str,
         ttl: int | None,
-        limit: int,
+        places: Sequence[Place],
         passed: list[IsCurrent],
     ) -> "Grants":
-        """At most `limit` of the tasks are granted, the first ones; each one that ends instead does so."""
+        """As many as there are places are granted, the first ones; each task that ends instead does so."""
         seconds = min(
             ttl or queue.default_ttl_seconds, queue.max_ttl_seconds, queue.max_lease_seconds
         )
         ends = end_holds([*tasks, *mates], clock)
         tasks = [task for task in tasks if not _key_is_kept(task, mates, ends)]
         kept = [task for task in tasks if is_exhausted(task) or task.task_id in ends.waiting]
-        taken = [task for task in tasks if task not in kept][:limit]
+        taken = [task for task in tasks if task not in kept][: len(places)]
         granted = [
-            Grant(task, attempt_id, _late_by(task, clock))
-            for task, attempt_id in zip(taken, new_ids(len(taken)), strict=True)
+            Grant(task, attempt_id, _late_by(task, clock), place)
+            for task, attempt_id, place in zip(taken, new_ids(len(taken)), places, strict=False)
         ]
         return cls(
             queue=queue,
             clock=clock,
             worker=worker,
-            owner=owner,
             lease_expires_at=clock + timedelta(seconds=seconds),
             granted=granted,
             freed=redirected([_freed(task) for task in [*mates, *kept]], ends),
@@ -114,9 +120,9 @@ class Grants:
 
     def statements(self) -> list[Statement]:
         """The writing round: what ends first, then the grants, then the events."""
-        taken = [grant.task for grant in self.granted if grant.reclaim_seconds is not None]
+        taken = [grant for grant in self.granted if grant.reclaim_seconds is not None]
         lapsed = [
-            *taken,
+            *(grant.task for grant in taken),
             *(each.task for each in self.freed if each.task.state == TaskState.CLAIMED),
         ]
         statements = expire(lapsed, self.clock) + free_tasks(self.freed, self.ends, self.clock)
@@ -136,9 +142,9 @@ class Grants:
             _CLAIM_TASKS,
             (
                 self.queue.scheduler_epoch,
-                self.owner,
                 self.lease_expires_at,
                 [grant.task.task_id for grant in self.granted],
+                [grant.place.owner for grant in self.granted],
                 self.attempt_ids,
                 [int(grant.reclaim_seconds is not None) for grant in self.granted],
             ),
@@ -149,12 +155,12 @@ class Grants:
             _INSERT_ATTEMPTS,
             (
                 self.queue.scheduler_epoch,
-                self.owner,
                 self.worker.id,
                 self.worker.pool,
                 self.clock,
                 self.lease_expires_at,
                 self.attempt_ids,
+                [grant.place.owner for grant in self.granted],
                 [grant.task.task_id for grant in self.granted],
                 [grant.task.claim_generation + 1 for grant in self.granted],
                 [grant.task.cancel_generation for grant in self.granted],
@@ -162,9 +168,12 @@ class Grants:
             ),
         )
 
-    def _facts(self, taken: Sequence[TaskRow]) -> list[Fact]:
+    def _facts(self, taken: Sequence[Grant]) -> list[Fact]:
         return [
-            *(expired_fact(task, changed=False) for task in taken),
+            *(
+                expired_fact(grant.task, changed=False, asked_by=grant.place.asked_by)
+                for grant in taken
+            ),
             *(self._freed_fact(each) for each in self.freed),
             *(self._claimed_fact(grant) for grant in self.granted),
         ]
@@ -182,8 +191,9 @@ class Grants:
         return task_fact(
             EventKind.CLAIMED,
             grant.task,
+            asked_by=grant.place.asked_by,
             attempt_id=grant.attempt_id,
-            owner=self.owner,
+            owner=grant.place.owner,
             claim_generation=grant.task.claim_generation + 1,
             scheduler_epoch=self.queue.scheduler_epoch,
             lease_expires_at=self.lease_expires_at,
@@ -238,11 +248,12 @@ def _freed(task: TaskRow) -> Freed:
     return Freed(task, TaskState.READY, task.lease_expires_at, spent=1)
 
 
-def expired_fact(task: TaskRow, *, changed: bool) -> Fact:
+def expired_fact(task: TaskRow, *, changed: bool, asked_by: Actor | None = None) -> Fact:
     return task_fact(
         EventKind.EXPIRED,
         task,
         changed=changed,
+        asked_by=asked_by,
         attempt_id=task.attempt_id,
         owner=task.owner,
         claim_generation=task.claim_generation,
@@ -355,9 +366,9 @@ def _claim(
 _CLAIM_TASKS: Final = """
 UPDATE coordinator_task t SET
   state = 'CLAIMED', state_version = t.state_version + 1, claim_generation = t.claim_generation + 1,
-  scheduler_epoch = %s, owner = %s, lease_expires_at = %s, attempt_id = g.attempt_id, claimable_at = NULL,
+  scheduler_epoch = %s, owner = g.owner, lease_expires_at = %s, attempt_id = g.attempt_id, claimable_at = NULL,
   attempts = t.attempts + 1, spent_attempts = t.spent_attempts + g.spent, serial_held = t.serial_scope_id IS NOT NULL
-FROM unnest(%s::uuid[], %s::uuid[], %s::int[]) AS g(task_id, attempt_id, spent)
+FROM unnest(%s::uuid[], %s::text[], %s::uuid[], %s::int[]) AS g(task_id, owner, attempt_id, spent)
 WHERE t.task_id = g.task_id
 """
 _INSERT_ATTEMPTS: Final = """
@@ -365,12 +376,12 @@ INSERT INTO coordinator_attempt
   (attempt_id, task_id, claim_generation, cancel_generation, scheduler_epoch, owner, credential_id, pool, state,
    started_at, lease_expires_at, renewals, renewed_at, reclaim_seconds, input_tokens, output_tokens,
    compute_seconds, cost_usd)
-SELECT g.attempt_id, g.task_id, g.claim_generation, g.cancel_generation, c.epoch, c.owner, c.credential_id, c.pool,
+SELECT g.attempt_id, g.task_id, g.claim_generation, g.cancel_generation, c.epoch, g.owner, c.credential_id, c.pool,
        'STARTED', c.clock, c.expires, 0, '{}', g.reclaim_seconds, 0, 0, 0, 0
-FROM (SELECT %s::bigint, %s::text, %s::int, %s::text, %s::timestamptz, %s::timestamptz)
-       AS c(epoch, owner, credential_id, pool, clock, expires),
-     unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::float8[])
-       AS g(attempt_id, task_id, claim_generation, cancel_generation, reclaim_seconds)
+FROM (SELECT %s::bigint, %s::int, %s::text, %s::timestamptz, %s::timestamptz)
+       AS c(epoch, credential_id, pool, clock, expires),
+     unnest(%s::uuid[], %s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::float8[])
+       AS g(attempt_id, owner, task_id, claim_generation, cancel_generation, reclaim_seconds)
 """
 _EXPIRE_ATTEMPTS: Final = """
 UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'LEASE_EXPIRED'

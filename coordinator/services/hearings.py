@@ -128,7 +128,7 @@ class Hearing:
     def attribute(self, begin: int, by: Actor | None) -> None:
         """Say of the facts from `begin` on whose call they tell of, where it was another one's than the batch's."""
         if by is not None:
-            self.facts[begin:] = [replace(fact, by=by) for fact in self.facts[begin:]]
+            self.facts[begin:] = [replace(fact, asked_by=by) for fact in self.facts[begin:]]
 
     def write(self, *statements: Statement) -> None:
         """The writing round: the guard's passes, the verb's own statements, then marks, usage and events."""

@@ -1,4 +1,4 @@
-"""Renewals and commits of single attempts: those that arrive at once are heard as one batch.
+"""Claims of one task, and renewals and commits of one attempt: those that arrive at once are met as one batch.
 
 Each is judged by itself, and its events name its own request. Only calls of one credential go
 together, so that what one may do is never judged by another's.
@@ -11,9 +11,12 @@ from coordinator.actors import Worker
 from coordinator.gathering import Gathering
 from coordinator.outcomes import Refusal
 
+from .claims import Answer, Demand
 from .commits import CommitItem, Committed, commit_results
 from .leases import Renewal, Renewed, renew_leases
 
+#: For `claim_tasks`.
+CLAIMS: Final[Gathering[Demand, Answer]] = Gathering()
 _RENEWALS: Final[Gathering[Renewal, Renewed | Refusal]] = Gathering()
 _COMMITS: Final[Gathering[CommitItem, Committed | Refusal]] = Gathering()
 

@@ -12,6 +12,7 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.claims import Claimed, claim_task, claim_tasks
 from coordinator.services.grants import Claim
 from coordinator.services.hints import MAX_WAIT_SECONDS, Hint, wait_for_work
+from coordinator.services.together import CLAIMS
 
 _GATE = (Outcome.FENCED, Outcome.INTAKE_STOPPED, Outcome.WRONG_POOL, Outcome.IDEMPOTENCY_CONFLICT)
 
@@ -37,6 +38,7 @@ class QueueClaims(Endpoint):
             limit=body.limit,
             kinds=body.kinds,
             request=call.request_key(owner=body.owner),
+            together=CLAIMS,
         )
 
 
