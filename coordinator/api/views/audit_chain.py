@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from coordinator.access import Operation
 from coordinator.api.endpoint import Call, Endpoint, operation
-from coordinator.outcomes import FieldError, Refusal, invalid
+from coordinator.outcomes import FieldError, Outcome, Refusal, invalid
 from coordinator.selectors.audit_chain import (
     MAX_NUMBER,
     ChainHead,
@@ -46,6 +46,7 @@ class AuditVerification(Endpoint):
         "Whether a range of the audit still fits its chain; names the first row that doesn't",
         answer=Verification,
         query=VerificationQuery,
+        refusals=(Outcome.INVALID,),
     )
     def get(self, call: Call[None]) -> Verification | Refusal:
         query: VerificationQuery = call.query
