@@ -11,7 +11,8 @@ from django.db import IntegrityError, connection
 from coordinator.models import Attempt, Event, Queue
 from coordinator.outcomes import Outcome, Reason, Refusal, Retry
 from coordinator.services.answers import RequestKey
-from coordinator.services.claims import MAX_CLAIMS, Claimed, claim_task, claim_tasks
+from coordinator.services.candidates import MAX_CLAIMS
+from coordinator.services.claims import Claimed, claim_task, claim_tasks
 from coordinator.services.endings import Released, release_attempt
 from coordinator.services.epochs import set_intake
 from coordinator.services.grants import Claim
