@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.commands import WHY, Shown, read, send, tenure
+from coordinator.intake_shares import WHOLE
 
 
 def incident_step(
@@ -13,6 +14,7 @@ def incident_step(
     version: int = 1,
     epochs: Mapping[str, int] | None = None,
     confirm: str = WHY,
+    percent: int = 10,
 ) -> list[Shown]:
     """What a step of an incident reads, and what it does."""
     seen = ("--expected-version", version)
@@ -40,10 +42,14 @@ def incident_step(
             cli = tenure("incident", "switch", incident_id, "--to", WHY, *seen)
             return [send("POST", *of, "switch", cli=cli, to_pool=WHY, **at)]
         case 6:
-            part = tenure("incident", "resume", incident_id, "--percent", 10, *seen)
+            part = tenure("incident", "resume", incident_id, "--percent", percent, *seen)
             whole = tenure("incident", "resume", incident_id, *seen)
             return [
-                send("POST", *of, "resume", cli=part, percent=10, **at),
+                *(
+                    [send("POST", *of, "resume", cli=part, percent=percent, **at)]
+                    if percent < WHOLE
+                    else []
+                ),
                 send("POST", *of, "resume", cli=whole, **at),
             ]
         case _:

@@ -369,6 +369,7 @@ def _terminal(request: HttpRequest, found: IncidentRecord, number: int) -> Termi
     """The step's own commands, bound to what the page shows."""
     epochs = {lane.name: lane.scheduler_epoch for lane in found.queues}
     bound = {"version": found.version, "epochs": epochs, "confirm": _confirm(found)}
+    bound["percent"] = first_part(found)
     shown = incident_step(found.incident_id, number, **bound)  # type: ignore[arg-type]
     under_way = found.ended_at is None and STOP < number < REPORT
     return replace(terminal(shown, origin_of(request)), is_open=under_way)

@@ -108,13 +108,13 @@ def test_two_people_in_two_browsers_take_it_to_the_end(
     other.goto(f"/incidents/{incident_id}")  # resumed by the other one, in another browser
     expect(other.locator("#id_percent")).to_have_value("10")  # a part first
     other.fill("#id_reason", WHY)
-    other.click("#decision button:has-text('Open the intake')")
+    other.click("#decision button:has-text('Let in')")
     expect(other.locator(".alert.calm")).to_contain_text("10 % of the tasks are let in")
     expect(other.locator("#id_percent")).to_have_value("50")
     expect(other.locator(".banner.incident")).to_contain_text("10 % let in")
     other.fill("#id_percent", "100")
     other.fill("#id_reason", WHY)
-    other.click("#decision button:has-text('Open the intake')")
+    other.click("#decision button:has-text('Let in')")
     expect(other.locator(".alert.calm")).to_contain_text("CLOSED")
     other.click("a:has-text('To step 7')")
     expect(other.locator("table.events")).to_contain_text("INCIDENT_CLOSED")
@@ -146,7 +146,7 @@ def test_it_is_taken_to_the_end_without_scripts(
     olga.click("a:has-text('To step 6')")
     olga.fill("#id_percent", "100")
     olga.fill("#id_reason", WHY)
-    olga.click("#decision button:has-text('Open the intake')")
+    olga.click("#decision button:has-text('Let in')")
     olga.click("a:has-text('To step 7')")
     assert "INCIDENT_CLOSED" in olga.inner_text("table.events")
     assert state(incident_id) == "CLOSED"

@@ -7,6 +7,7 @@ from uuid import UUID
 import orjson
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import Client
 
 from coordinator.models import Event, IncidentStep, Queue
@@ -101,7 +102,8 @@ def test_the_same_person_in_another_session_is_no_second_one(siege: Siege) -> No
     first = client_of("olga", "operator")
     incident_id = sieges.declare(by="olga")
     other = Client()
-    other.force_login(first.get("/").wsgi_request.user, "django.contrib.auth.backends.ModelBackend")
+    same = User.objects.get(username="olga")
+    other.force_login(same, "django.contrib.auth.backends.ModelBackend")
     assert first.cookies[COOKIE].value != other.cookies[COOKIE].value
     for session in (first, other):
         assert session.post(path(incident_id, 3), bump_form(incident_id)).status_code == 403
