@@ -17,7 +17,7 @@ __all__ = ["MAX_VIEW_NAME", "ViewRecord", "find_view", "list_views", "view_recor
 
 #: All that there may be: a list that everybody reads has an end.
 MAX_VIEWS: Final = 50
-#: Queues and kinds that a page offers with their counts, each; the form takes any. As in the two statements below.
+#: Queues that a page offers with their counts, as in the statement below, and fewer kinds; the form takes any.
 MAX_FACETS: Final = 20
 
 
@@ -115,7 +115,7 @@ _BY_QUEUE: Final = (
     "SELECT 'queue', q.name, n FROM (SELECT queue_id, count(*) AS n FROM ({}) AS found GROUP BY queue_id) AS lanes"
     " JOIN coordinator_queue q ON q.id = lanes.queue_id ORDER BY n DESC, q.name LIMIT 20"
 )
-_BY_KIND: Final = "SELECT 'kind', kind, count(*) AS n FROM ({}) AS found GROUP BY kind ORDER BY n DESC, kind LIMIT 20"
+_BY_KIND: Final = "SELECT 'kind', kind, count(*) AS n FROM ({}) AS found GROUP BY kind ORDER BY n DESC, kind LIMIT 12"
 
 
 def _rows(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
