@@ -34,6 +34,7 @@ def addresses(desk: Desk) -> list[str]:
         f"/approvals/{desk.large}",
         f"/approvals/{desk.superseded}?turn=decided",
         f"/approvals/{desk.expired}",
+        f"/approvals/{desk.refund}/reveal",
         "/effects/unknown",
         "/effects/unknown?downstream=crm",
         f"/effects/{desk.mail}",

@@ -131,6 +131,8 @@ def test_a_queue_is_promoted_and_taken_back(opened: Open) -> None:
     page.click("#decision button")
     page.wait_for_url("**/shadow/promotions/*")
     assert "Nothing moves until another person has confirmed it." in page.inner_text(".alert")
+    request = page.url.rpartition("localhost")[2].partition("/")[2]
+    assert not look(window, f"/{request}")
     page.fill("#id_confirm", f"{QUEUE} IDEMPOTENT_READS")
     page.fill("#id_reason", "I asked for it, and I confirm it.")
     page.click("#decision button")
