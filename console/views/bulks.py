@@ -154,6 +154,7 @@ def _of(request: HttpRequest, found: Bulk) -> dict[str, Any]:
         "act": words.act(found.waiting, spaced(found.waiting)),
         "undoable": found.facts.verb == Verb.SNOOZE
         and found.counts.get(DONE, 0) > 0
+        and not found.waiting
         and found.undone_by is None,
         "mine": found.facts.operator == request.user.pk,
         "most": MAX_TASKS,

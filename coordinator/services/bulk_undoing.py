@@ -19,6 +19,7 @@ def undo_bulk(*, bulk_id: UUID, actor: Actor) -> Started | Refusal:
     """Take a snooze back: what it held back, and nothing else has changed since, waits as it did before.
 
     A job of its own, started at once, by anybody who may start one; a repeat is its receipt. Refused:
+    STATE_VERSION_MISMATCH while a task of it waits for its turn (what came later would stay held back),
     ALREADY_SETTLED where it was no snooze, or has held nothing back.
     """
     run_round(name_point("bulk"))
@@ -28,6 +29,9 @@ def undo_bulk(*, bulk_id: UUID, actor: Actor) -> Started | Refusal:
     made = BulkJob.objects.filter(undoes=bulk_id).first()
     if made is not None and made.started_at is not None:
         return Started(made.bulk_id, made.started_at, replayed=True)
+    if BulkItem.objects.filter(job=job, outcome=None).exists():
+        told = "It is still at work, or was never started; stop it, or wait for its end."
+        return Refusal(Outcome.STATE_VERSION_MISMATCH, told)
     done = list(BulkItem.objects.filter(job=job, outcome=DONE).order_by("id"))
     if job.verb != Verb.SNOOZE or not done:
         return Refusal(Outcome.ALREADY_SETTLED, "Only what a snooze has held back can be let go.")
@@ -44,8 +48,8 @@ def undo_bulk(*, bulk_id: UUID, actor: Actor) -> Started | Refusal:
         started_at=at,
     )
     BulkItem.objects.bulk_create([_undone(undo, item) for item in done])
-    told = {"tasks": len(done), "reason": undo.reason, "undoes": bulk_id}
-    tell_bulk(EventKind.BULK_STARTED, undo, actor, at, **told)
+    facts = {"tasks": len(done), "reason": undo.reason, "undoes": bulk_id}
+    tell_bulk(EventKind.BULK_STARTED, undo, actor, at, **facts)
     return Started(undo.bulk_id, at)
 
 

@@ -15,7 +15,7 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.explain import explain_task
 from coordinator.services.bulk_steps import CHANGED, run_bulk_step
 from coordinator.services.bulk_undoing import undo_bulk
-from coordinator.services.bulks import CANNOT, DONE, Started, Verb, start_bulk
+from coordinator.services.bulks import CANNOT, DONE, Started, Verb, start_bulk, stop_bulk
 from coordinator.services.cancels import cancel_task
 from coordinator.services.snoozes import MAX_SNOOZE, Snoozed, Woken, snooze_task, wake_task
 from coordinator.states import TaskState
@@ -162,6 +162,27 @@ def test_a_bulk_snooze_holds_back_a_frozen_set_and_its_undoing_restores_what_was
     assert world.task(tasks[1]).state == TaskState.CANCELLED
     event = Event.objects.filter(kind="BULK_STARTED").order_by("-id")[0]
     assert event.data["undoes"] == str(bulk_id)
+
+
+def test_a_snooze_that_is_at_work_is_not_undone_before_it_was_stopped(
+    olga: Actor, tasks: list[UUID]
+) -> None:
+    bulk_id = reviewed(olga, *tasks, verb=Verb.SNOOZE)
+    for step in (None, 1):
+        if step:
+            start_bulk(bulk_id=bulk_id, reason=WHY, not_before=in_an_hour(), actor=olga)
+            run_bulk_step(limit=step)
+        refusal = undo_bulk(bulk_id=bulk_id, actor=olga)
+        assert isinstance(refusal, Refusal)
+        assert refusal.outcome is Outcome.STATE_VERSION_MISMATCH
+    assert not BulkJob.objects.filter(undoes=bulk_id).exists()
+    stop_bulk(bulk_id=bulk_id, reason=WHY, actor=olga)
+    undone = undo_bulk(bulk_id=bulk_id, actor=olga)
+    assert isinstance(undone, Started)
+    while run_bulk_step():
+        pass
+    assert outcomes(undone.bulk_id) == {DONE: 1}
+    assert {world.task(task_id).not_before for task_id in tasks} == {None}
 
 
 def test_a_snooze_starts_with_a_time_and_nothing_else_does(olga: Actor, tasks: list[UUID]) -> None:

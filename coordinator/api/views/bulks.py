@@ -137,7 +137,7 @@ class BulkUndo(Endpoint):
         "Take a snooze back as a whole, by a job of its own; a repeat gets the same receipt",
         answer=Started,
         status=202,
-        refusals=(Outcome.NOT_FOUND, Outcome.ALREADY_SETTLED),
+        refusals=(Outcome.NOT_FOUND, Outcome.ALREADY_SETTLED, Outcome.STATE_VERSION_MISMATCH),
     )
     def post(self, call: Call[None], bulk_id: str) -> Started | Refusal:
         return undo_bulk(bulk_id=uuid_of(bulk_id, "bulk job"), actor=call.caller)
