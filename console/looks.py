@@ -65,6 +65,8 @@ LOOKS: Final[dict[str, Look]] = {
 #: Events that are told by a state's word look like it; these have a look of their own.
 EVENT_LOOKS: Final[dict[str, Look]] = {
     "SUBMITTED": Look("ready", "plus"),
+    "SECRET_REVEALED": Look("unknown", "eye"),
+    "PROMOTION_ASKED": Look("approval", "users"),
     "APPROVAL_PASSED": Look("approval", "forward"),
     "UNBLOCKED": Look("ready", "lock-open"),
     "REBLOCKED": Look("expired", "lock"),

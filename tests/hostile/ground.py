@@ -100,6 +100,7 @@ def compose_ground() -> Ground:
             "figure": {"name": "coverage"},
             "task-reopen": {"task_id": found.failed},
             "incident-report": {"form": "md"},
+            "effect-reveal": {"part": "payload"},
         },
     )
 
