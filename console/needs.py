@@ -199,19 +199,23 @@ def _failed(queues: Sequence[QueueNow]) -> Iterator[Need]:
 
 def _stopped(queues: Sequence[QueueNow]) -> Iterator[Need]:
     for queue in queues:
-        if queue.intake == Intake.STOPPED:
-            yield Need(
-                "unknown",
-                "octagon-x",
-                _("The intake of %(queue)s is stopped") % {"queue": queue.name},
-                ngettext(
-                    "No claims are granted; what is held may go on. %(n)d READY task waits.",
-                    "No claims are granted; what is held may go on. %(n)d READY tasks wait.",
-                    queue.states.get(TaskState.READY, 0),
-                )
-                % {"n": queue.states.get(TaskState.READY, 0)},
-                reverse("console:queue", args=[queue.name]),
-            )
+        if queue.intake != Intake.STOPPED:
+            continue
+        ready = queue.states.get(TaskState.READY, 0)
+        if queue.intake_share:
+            cause = _("The intake of %(queue)s lets a part of the tasks in") % {"queue": queue.name}
+            detail = _("%(n)d %% of them: look how they fare, then let the others in.") % {
+                "n": queue.intake_share
+            }
+        else:
+            cause = _("The intake of %(queue)s is stopped") % {"queue": queue.name}
+            detail = ngettext(
+                "No claims are granted; what is held may go on. %(n)d READY task waits.",
+                "No claims are granted; what is held may go on. %(n)d READY tasks wait.",
+                ready,
+            ) % {"n": ready}
+        url = reverse("console:queue", args=[queue.name])
+        yield Need("unknown", "octagon-x", cause, detail, url)
 
 
 def _unattended(queues: Sequence[QueueNow], now: datetime) -> Iterator[Need]:

@@ -196,7 +196,7 @@ RULES: dict[str, str] = {
         LEFT JOIN coordinator_incidentqueue l ON l.queue_id = q.id AND l.is_open
         LEFT JOIN LATERAL (SELECT share FROM coordinator_incidentcanary c WHERE c.incident_id = l.incident_id
                            ORDER BY c.id DESC LIMIT 1) c ON true
-        WHERE q.intake_share <> coalesce(c.share, 0)
+        WHERE q.intake_share NOT IN (0, coalesce(c.share, 0))
     """,
     "nothing of an older epoch was granted or committed after its bump was told": """
         SELECT e.id, e.kind, b.id FROM coordinator_event b JOIN coordinator_event e ON e.queue_id = b.queue_id

@@ -63,6 +63,11 @@ def _queue_gauges(gauges: Sequence[QueueGauges]) -> Iterator[Metric]:
         "1 while intake is OPEN, 0 while it is STOPPED.",
         lambda q: q.intake == Intake.OPEN,
     )
+    yield told(
+        "tenure_queue_intake_share",
+        "Per cent of the tasks that are let in although intake is STOPPED: the canary of an incident.",
+        lambda q: q.intake_share,
+    )
     yield _gauge(
         "tenure_queue_stage",
         "1 for the rollout stage that the queue is at.",

@@ -29,6 +29,7 @@ class QueueNow:
     name: str
     scheduler_epoch: int
     intake: str
+    intake_share: int  # per cent that a canary lets in while the intake is STOPPED
     active_pool: str
     rollout_stage: str
     default_ttl_seconds: int
@@ -114,6 +115,7 @@ def _queue_now(queue: Queue, rows: Sequence[tuple[Any, ...]], *, capped: bool) -
         name=queue.name,
         scheduler_epoch=queue.scheduler_epoch,
         intake=queue.intake,
+        intake_share=queue.intake_share,
         active_pool=queue.active_pool_id,
         rollout_stage=queue.rollout_stage,
         default_ttl_seconds=queue.default_ttl_seconds,

@@ -23,6 +23,7 @@ class QueueGauges:
     queue: str
     scheduler_epoch: int
     intake: str
+    intake_share: int
     rollout_stage: str
     active_pool: str
     ready_tasks: int
@@ -53,7 +54,7 @@ waiting AS (
         WHERE state IN ('PENDING', 'APPROVED') AND state = 'PENDING' ORDER BY expires_at LIMIT {GAUGE_CAP}) a
   JOIN coordinator_effectslot e ON e.effect_id = a.effect_id
   JOIN coordinator_task t ON t.task_id = e.task_id GROUP BY 1)
-SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.rollout_stage, q.active_pool_id,
+SELECT q.id, q.name, q.scheduler_epoch, q.intake, q.intake_share, q.rollout_stage, q.active_pool_id,
        ready.n, coalesce(extract(epoch FROM clock.now - ready.since), 0)::float8, leased.n, ready.lapsed,
        coalesce(unknown.n, 0), coalesce(extract(epoch FROM clock.now - unknown.since), 0)::float8,
        coalesce(unknown.in_vain, 0),

@@ -273,6 +273,10 @@ def test_a_part_is_let_in_first_and_the_page_tells_how_it_fares(siege: Siege) ->
     assert (row.intake, row.intake_share) == ("STOPPED", 10)
     page = answers[0].content.decode()
     assert answers[0].redirect_chain[0][0] == path(incident_id, 6)
+    overview = ben.get("/").content.decode()
+    assert f"The intake of {QUEUE} lets a part of the tasks in" in overview
+    for address in ("/", "/queues", f"/queues/{QUEUE}"):
+        assert "10 % let in" in ben.get(address).content.decode().partition("<main")[2], address
     for words in ("What was let in first", "Commits since then", "10 % let in", 'value="50"'):
         assert words in page
     stopped = ben.post(path(incident_id, 6), form(incident_id, percent=0), follow=True)

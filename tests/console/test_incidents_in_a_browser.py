@@ -13,7 +13,7 @@ from tests.console.conftest import Open
 from tests.console.looking import look
 from tests.console.scene import person
 from tests.console.siege import QUEUE, WHY, Siege
-from tests.console.test_incidents import drained, path, settle, state
+from tests.console.test_incidents import drained, form, path, settle, state
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
@@ -31,6 +31,10 @@ def test_every_page_of_an_incident_is_in_order(opened: Open, siege: Siege, opera
     for number in (1, 2, 3, 4, 5):
         faults += look(window, path(incident_id, number))
     faults += look(window, path(incident_id, 6))  # locked
+    sent = form(incident_id, to_pool="green", phrase="switch to green")
+    _ben.post(path(incident_id, 5), sent)
+    _ben.post(path(incident_id, 6), form(incident_id, percent=10))
+    faults += look(window, path(incident_id, 6))
     faults += look(window, "/incidents")
     assert not faults, "\n".join(faults)
 

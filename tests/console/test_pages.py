@@ -61,6 +61,8 @@ def addresses(scene: Scene) -> list[str]:
         "/numbers?hours=24&queue=review",
         "/numbers/ready_to_commit?hours=6",
         "/numbers/coverage",
+        "/audit/chain",
+        "/audit/chain?first=1",
         "/audit/integrity",
         "/audit/integrity/run",
         "/audit",

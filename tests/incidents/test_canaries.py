@@ -15,13 +15,13 @@ from coordinator.models import Event, IncidentCanary, Queue, Task
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.canaries import read_pulse
 from coordinator.selectors.explain import explain_task
-from coordinator.services import canaries, hints
+from coordinator.services import canaries, hints, identity
 from coordinator.services.claims import Claimed, claim_task, claim_tasks
 from coordinator.services.endings import release_attempt
 from coordinator.services.incident_hearings import StepTaken
 from coordinator.services.roll_ups import roll_up
 from coordinator.states import Guarantee
-from tests import world
+from tests import restoring, world
 from tests.effects import ledger
 from tests.history import nothing_moves
 from tests.incidents import rollback
@@ -379,6 +379,20 @@ def test_a_hold_that_measured_another_word_is_not_taken(incident: UUID, green: W
         took(letting.result())
         assert watching.result() == 0
     assert share() == ("STOPPED", 95)
+
+
+def test_after_a_restore_nothing_is_let_in(incident: UUID, green: Worker) -> None:
+    """What the canary had shown was shown by another database."""
+    identity.confirm_identity()
+    took(rollback.let_in(incident, 50))
+    restoring.copy_the_database()
+    identity.confirm_identity()
+    refused(ask(green), Outcome.INTAKE_STOPPED)  # it is held until somebody has looked
+    restoring.restored()
+    assert share() == ("STOPPED", 0)
+    refused(ask(green), Outcome.INTAKE_STOPPED)
+    stale = rollback.record(incident).version
+    took(rollback.let_in(incident, 5, expected_version=stale))
 
 
 def test_two_who_let_in_at_once_are_one(incident: UUID) -> None:

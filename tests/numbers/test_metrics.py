@@ -112,6 +112,7 @@ def test_a_queue_is_told_with_its_epoch_intake_and_stage() -> None:
     told = samples(scrape())
     assert value(told, "tenure_queue_epoch", queue="q") == 1
     assert value(told, "tenure_queue_intake_open", queue="q") == 1
+    assert value(told, "tenure_queue_intake_share", queue="q") == 0
     assert value(told, "tenure_queue_stage", queue="q", stage="CONDITIONAL_WRITES") == 1
     assert value(told, "tenure_queue_stage", queue="q", stage="SHADOW") == 0
 
