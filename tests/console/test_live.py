@@ -1,9 +1,11 @@
 """The live part of a page: it changes under a person's eyes, never under their hands."""
 
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, Response
+from playwright.sync_api import Page, Request, Response
 
 from coordinator.fence import Fence
 from coordinator.services import leases
@@ -17,11 +19,18 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 POLL = "htmx.trigger(document.getElementById('live'), 'every')"
 
 
+def polls_of(page: Page) -> Callable[[Request], bool]:
+    """Whether a request is the live part's: the list of tasks asks for its counts besides."""
+    path = urlsplit(page.get_attribute("#live", "hx-get") or "").path
+    return lambda request: (
+        request.headers.get("hx-request") == "true" and urlsplit(request.url).path == path
+    )
+
+
 def poll(page: Page) -> Response:
     """What the next tick of the clock would do, now."""
-    with page.expect_response(
-        lambda answer: answer.request.headers.get("hx-request") == "true"
-    ) as caught:
+    is_poll = polls_of(page)
+    with page.expect_response(lambda answer: is_poll(answer.request)) as caught:
         page.evaluate(POLL)
     answer = caught.value
     page.wait_for_timeout(60)  # the swap happens in a task of its own
@@ -31,7 +40,8 @@ def poll(page: Page) -> Response:
 def polls_sent(page: Page) -> int:
     """How many requests a tick sends while something keeps it at rest."""
     sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.url))
+    is_poll = polls_of(page)
+    page.on("request", lambda request: sent.append(request.url) if is_poll(request) else None)
     page.evaluate(POLL)
     page.wait_for_timeout(300)
     return len(sent)
