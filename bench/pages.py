@@ -32,9 +32,7 @@ TIMES: Final = 20
 
 def first_bytes(place: Place) -> list[dict[str, Any]]:
     """Milliseconds to the first byte of each page, as one admin who asks for it again and again."""
-    told = place.manage("create_operator", "bench-admin", "--role", "admin", "--json")
-    browser = _Browser(place.port)
-    browser.sign_in("bench-admin", json.loads(told)["password"])
+    browser = signed_in(place, "bench-admin")
     rows = []
     for path in PATHS:
         browser.get(path)  # what is made once is not what is measured
@@ -49,7 +47,15 @@ def first_bytes(place: Place) -> list[dict[str, Any]]:
     return rows
 
 
-class _Browser:
+def signed_in(place: Place, name: str) -> "Browser":
+    """A new admin with a browser."""
+    told = place.manage("create_operator", name, "--role", "admin", "--json")
+    browser = Browser(place.port)
+    browser.sign_in(name, json.loads(told)["password"])
+    return browser
+
+
+class Browser:
     """One kept connection with its cookies."""
 
     def __init__(self, port: int) -> None:
@@ -64,7 +70,13 @@ class _Browser:
         status, page = self._ask("POST", "/sign-in", urlencode(form))
         assert status == 302, page[:300]
 
+    def read(self, path: str) -> str:
+        status, page = self._ask("GET", path)
+        assert status == 200, (path, status, page[:300])
+        return page
+
     def get(self, path: str) -> float:
+        """Milliseconds to the page."""
         begin = time.perf_counter()
         status, page = self._ask("GET", path)
         assert status == 200, (path, status, page[:300])
