@@ -7,12 +7,17 @@ INSERT INTO coordinator_run (run_id, queue_id, name, metadata, state, node_count
 SELECT gen_random_uuid(), id, 'finished', '{}', 'COMMITTED', %s, 'system:bench', now()
 FROM coordinator_queue WHERE name = %s RETURNING id, queue_id
 """
-_TASKS = """
+#: An id as the service makes them: it begins with the milliseconds of its making.
+_ID = (
+    "(lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'"
+    " || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid"
+)
+_TASKS = f"""
 INSERT INTO coordinator_task
   (task_id, run_id, queue_id, node_id, kind, revision, state, priority, input, input_digest, replay, slots, serial_held,
    state_version, scheduler_epoch, claim_generation, cancel_generation, attempt_id, owner, attempts, spent_attempts,
    max_attempts, dependency_count, pending_dependencies, ready_at, result_commit_id)
-SELECT gen_random_uuid(), %s, %s, 'f' || i, 'noop', 1, 'COMMITTED', 0, '{"n":1}', 'sha256:0', 'READ_ONLY', '{}', false,
+SELECT {_ID}, %s, %s, 'f' || i, 'noop', 1, 'COMMITTED', 0, '{{"n":1}}', 'sha256:0', 'READ_ONLY', '{{}}', false,
        3, 1, 1, 0, gen_random_uuid(), 'bench', 1, 0, 5, 0, 0, now(), gen_random_uuid()
 FROM generate_series(%s::int, %s::int) i
 """

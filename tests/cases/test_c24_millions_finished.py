@@ -1,0 +1,226 @@
+"""C24 — millions of finished rows slow the page, then the queue.
+
+Here with thousands on a real table, told by the rows that PostgreSQL reads: what does not grow from some thousand to
+eight times as many does not grow to five million. `python -m bench.millions` measures the milliseconds beside millions.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+
+from bench.finished import make_finished
+from coordinator.actors import Worker
+from coordinator.models import Run, Task
+from coordinator.selectors import console_counts, console_tasks, task_filters
+from coordinator.selectors.console_tasks import PAGE_SIZE, list_tasks
+from coordinator.selectors.task_filters import TaskFilter
+from coordinator.services.pruning import prune
+from coordinator.states import TaskState
+from tests import world
+from tests.console.scene import any_time, person
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+QUEUE: Final = "bench"
+FEW, MANY = 2_000, 16_000
+OPEN, RUNNING = 60, 5
+#: Counts, and looks without an index, stop here in this test, as they stop at a larger number beside millions.
+CAP: Final = 1_000
+#: What a look at the catalogue, another page of an index or a dead row may add.
+SLACK: Final = 60
+TABLES: Final = ("task", "attempt", "canonicalcommit", "run", "event", "queue")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where bench/finished.py makes its rows: in the database of the test."""
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        told = connection.get_connection_params()
+        wanted = {
+            name: told[name]
+            for name in ("dbname", "user", "host", "port", "password")
+            if told.get(name)
+        }
+        with psycopg.connect(**wanted, autocommit=True) as opened:
+            opened.execute("SELECT set_config('tenure.point', 'bench', false)")
+            yield opened
+
+
+@pytest.fixture
+def by(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Worker:
+    """A fleet of a queue with open and running tasks."""
+    monkeypatch.setattr(console_counts.capped_counts, "__kwdefaults__", {"cap": CAP})
+    monkeypatch.setattr(task_filters, "STRETCH", CAP)
+    world.queue(name=QUEUE, retry_backoff_seconds=0)
+    fleet = world.worker(queues=(QUEUE,))
+    nodes = [world.node(f"open {number}", kind="open") for number in range(OPEN + RUNNING)]
+    world.submit(*nodes, queue_name=QUEUE)
+    for _ in range(RUNNING):
+        world.claim_one(by=fleet, queue_name=QUEUE, ttl_seconds=600)
+    return fleet
+
+
+@pytest.fixture
+def console(client: Client, by: Worker) -> Client:
+    user = person("olga", "operator")
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def finish_until(count: int) -> None:
+    make_finished(Place(), count - Task.objects.filter(state=TaskState.COMMITTED).count())  # type: ignore[arg-type]
+
+
+def rows_read(act: Callable[[], object]) -> int:
+    """How many rows of the large tables the database reads for it, by whatever way."""
+    before = _rows_read()
+    act()
+    return _rows_read() - before
+
+
+def _rows_read() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables WHERE relname = ANY(%s)",
+            [[f"coordinator_{name}" for name in TABLES]],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def scans() -> int:
+    """Full scans of the tables that grow."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname = ANY(%s)",
+            [["coordinator_task", "coordinator_attempt", "coordinator_canonicalcommit"]],
+        )
+        return int(cursor.fetchone()[0])
+
+
+def test_c24_a_claim_and_a_commit_read_the_same_rows_beside_eight_times_as_many(by: Worker) -> None:
+    def cycle() -> None:
+        world.commit(world.claim_one(by=by, queue_name=QUEUE), by=by)
+
+    finish_until(FEW)
+    cycle()  # what is prepared once
+    few = rows_read(cycle)
+    finish_until(MANY)
+    cycle()
+    before = scans()
+    many = rows_read(cycle)
+    assert many <= few + SLACK
+    assert scans() == before
+
+
+LISTS: Final = (
+    "/tasks",
+    *(f"/tasks?state={state}" for state in TaskState),
+    f"/tasks?queue={QUEUE}&state=COMMITTED",
+    "/runs",
+    "/queues",
+    "/",
+)
+
+
+def test_c24_no_list_reads_more_and_counts_stop_at_their_bound(console: Client) -> None:
+    finish_until(FEW)
+
+    def costs() -> dict[str, int]:
+        for address in LISTS:
+            console.get(address)
+        return {address: rows_read(partial(console.get, address)) for address in LISTS}
+
+    few = costs()
+    finish_until(MANY)
+    many = costs()
+    grown = {at: (few[at], many[at]) for at in LISTS if many[at] > few[at] + SLACK}
+    assert grown == {}
+    assert {
+        at: count for at, count in many.items() if count >= MANY
+    } == {}  # none reads a whole table
+    page = console.get("/tasks?state=COMMITTED").content.decode()
+    assert Task.objects.filter(state=TaskState.COMMITTED).count() > CAP
+    assert "10\u202f000+" in page or f"{CAP + 1:,}".replace(",", "\u202f") in page
+
+
+def test_c24_a_page_far_down_reads_what_the_first_one_reads(console: Client) -> None:
+    finish_until(6_000)
+    wanted = TaskFilter(state=TaskState.COMMITTED)
+    seen, cursors = set[UUID](), list[UUID | None]([None])
+    for _ in range(100):
+        page: Any = list_tasks(wanted, before=cursors[-1])
+        rows = {row.task_id for row in page.rows}
+        assert len(rows) == PAGE_SIZE
+        assert not rows & seen
+        seen |= rows
+        cursors.append(page.older)
+    first, deep = (f"/tasks?state=COMMITTED&before={cursors[depth]}" for depth in (1, 100))
+    console.get(first)
+    costs = [rows_read(partial(console.get, address)) for address in (first, deep)]
+    assert costs[1] <= 2 * costs[0]
+
+
+def test_c24_a_count_that_takes_too_long_leaves_the_page_standing(
+    console: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(*_: Any, **__: Any) -> dict[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = '50ms'")
+            try:
+                cursor.execute("SELECT pg_sleep(60)")
+            finally:
+                cursor.execute("RESET statement_timeout")
+        return {}
+
+    monkeypatch.setattr(console_tasks, "capped_counts", endless)
+    answer = console.get("/tasks")
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "The count is not available." in page
+    assert page.count('href="/tasks/') >= OPEN - RUNNING - 10
+
+
+def test_c24_clean_up_goes_in_bounded_batches_and_takes_nothing_that_is_open(
+    by: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "KEEP_RUNS_DAYS", 30)
+    finish_until(FEW)
+    with any_time() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_run SET created_at = created_at - %s, finished_at = finished_at - %s",
+            [timedelta(days=60)] * 2,
+        )
+        cursor.execute(
+            "UPDATE coordinator_task SET created_at = created_at - %s", [timedelta(days=60)]
+        )
+    states = Task.objects.exclude(state=TaskState.COMMITTED).values_list("task_id", "state")
+    unfinished = set(states)
+    assert len(unfinished) == OPEN + RUNNING
+    claims = 0
+    for _ in range(100):
+        told: Any = prune(actor=world.operator(), max_batches=1)
+        claim = world.claim_one(by=by, queue_name=QUEUE)  # nobody waits for the clean-up
+        world.commit(claim, by=by)
+        unfinished -= {(claim.fence.task_id, "READY")}
+        claims += 1
+        if told.complete:
+            break
+    assert unfinished <= set(states.all())
+    assert Run.objects.filter(name="finished").count() == 0
+    assert claims < 100
