@@ -18,6 +18,7 @@ from typing import Any, Self
 import psycopg
 
 from coordinator.site.postgres import Postgres
+from coordinator.site.web import web_options
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "bench"
@@ -90,9 +91,12 @@ class Place:
     def start_web(self) -> None:
         command = [
             str(Path(sys.executable).with_name("granian")),
-            *("--host", "127.0.0.1", "--port", str(self.port), "--interface", "wsgi", "--no-ws"),
-            *("--workers", str(self.web_workers), "--blocking-threads", str(self.web_threads)),
-            *("--log-level", "error", "coordinator.site.wsgi:application"),
+            *web_options(
+                host="127.0.0.1",
+                port=self.port,
+                processes=self.web_workers,
+                threads=self.web_threads,
+            ),
         ]
         self.web = subprocess.Popen(command, cwd=ROOT, env=self.environment)
         until = time.monotonic() + READY_SECONDS

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.site.children import Plan
+from coordinator.site.web import web_options
 
-WEB_PROCESSES = 2
-# Idle workers wait on the server for a hint of work; a thread each, so that they can't starve the rest.
-WEB_THREADS = 40
 CELERY_THREADS = 4
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -61,12 +59,11 @@ class Fleet:
         around = self.surroundings
         return self._plan(
             "web",
-            "granian", "--interface", "wsgi", "--host", around.host, "--port", str(around.port),
-            "--workers", str(WEB_PROCESSES), "--blocking-threads", str(WEB_THREADS), "--backpressure", "256",
-            "--workers-kill-timeout", "3", "--respawn-failed-workers", "--respawn-interval", "0.5",
-            "--no-ws", "--log-level", "error", "coordinator.site.wsgi:application",
+            "granian",
+            *("--respawn-failed-workers", "--respawn-interval", "0.5"),
+            *web_options(host=around.host, port=around.port),
             grace_seconds=8.0,
-        )  # fmt: skip
+        )
 
     def worker(self) -> Plan:
         return self._plan(

@@ -19,6 +19,7 @@ import httpx
 import psycopg
 
 from coordinator.site.postgres import Postgres
+from coordinator.site.web import web_options
 from tests.chaos.downstream import KINDS
 from tests.chaos.observations import Recorder
 from tests.chaos.parts import Part
@@ -146,11 +147,14 @@ class Rig:
         for number in range(2):
             port = free_port()
             self.ports.append(port)
-            arguments = (
-                "--interface wsgi --host 127.0.0.1 --workers 1 --blocking-threads 24 --no-ws"
-                f" --log-level error --port {port} tests.chaos.web:application"
+            options = web_options(
+                host="127.0.0.1",
+                port=port,
+                processes=1,
+                threads=24,
+                application="tests.chaos.web:application",
             )
-            part = self._part(f"web-{number}", "granian", *arguments.split())
+            part = self._part(f"web-{number}", "granian", *options)
             self.webs.append(part)
             part.start()
         for port in self.ports:

@@ -15,6 +15,7 @@ import httpx
 from django.db import connection
 
 from coordinator.site.kinship import dies_with_parent
+from coordinator.site.web import web_options
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,11 +39,8 @@ class Served:
     def start(self) -> None:
         url = urlsplit(os.environ["DATABASE_URL"])
         database = urlunsplit(url._replace(path=f"/{connection.settings_dict['NAME']}"))
-        command = [
-            sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port),
-            "--workers", "1", "--blocking-threads", "40", "--workers-kill-timeout", "3", "--no-ws",
-            "--log-level", "error", "coordinator.site.wsgi:application",
-        ]  # fmt: skip
+        options = web_options(host="127.0.0.1", port=self.port, processes=1)
+        command = [sys.executable, "-m", "granian", *options]
         environment = {**os.environ, "DATABASE_URL": database, "TENURE_DB_POOL_MAX": "16"}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

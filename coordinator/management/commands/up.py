@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from coordinator.site.claimed import UpError
 from coordinator.site.launch import Launch, Options
+from coordinator.site.web import raise_file_limit
 
 
 class Command(BaseCommand):
@@ -37,6 +38,7 @@ class Command(BaseCommand):
             port=options["port"],
             demo=not options["no_demo"],
         )
+        raise_file_limit()  # a connection is an open file, and a fleet keeps one for each agent
         try:
             Launch(chosen, say=self.say).run()
         except UpError as error:
