@@ -1,18 +1,17 @@
 """The audit's chain as it is read: the newest seal, and whether a range of it still fits (adr/0021)."""
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
-import orjson
 from django.db import connection
 
-from coordinator.chain_digests import GENESIS, content_digest, link_digest
-from coordinator.models import AuditChain, AuditLink
+from coordinator.chain_digests import GENESIS, link_digest
+from coordinator.models import AuditChain, AuditLink, Event
+
+from .audit_chain_rows import LinkRow, PrunedLinks, read_links
 
 #: What is chained: what people and the coordinator itself did, and what was refused to anybody. Not what workers did
 #: to their own tasks: that is told, and audited by its invariants, and is far more.
@@ -23,9 +22,10 @@ IS_CHAINED: Final = (
 MAX_VERIFIED: Final = 20_000
 #: No chain is longer; a number beyond it is a mistake.
 MAX_NUMBER: Final = 10**15
-_BATCH: Final = 1_000
 #: Ids of events that one statement goes through for those that were never sealed.
 _STRETCH: Final = 50_000
+#: And one look over so many in all: where links are far apart, it ends earlier.
+MAX_IDS: Final = 1_000_000
 #: Sealed long after it says it happened: events are sealed in the order of their transactions, which are short.
 _OUT_OF_STEP: Final = timedelta(hours=1)
 
@@ -111,7 +111,7 @@ def verify_chain(
 ) -> Verification:
     """Whether the links `first` to `last` (the newest) fit, and their events; `anchor` is the digest before `first`.
 
-    Named is the first row that doesn't, in the order of the chain. At most MAX_VERIFIED links.
+    Named is the first row that doesn't, in the order of the chain. At most MAX_VERIFIED links, over MAX_IDS events.
     """
     head = read_head()
     wanted = head.number if last is None else last
@@ -121,49 +121,18 @@ def verify_chain(
     return Verification(
         holds=fault is None,
         first=first,
-        last=end,
+        last=walk.last,
         links=walk.looked,
         pruned=walk.pruned,
         fault=fault,
-        next_number=end + 1 if fault is None and end < min(wanted, head.number) else None,
+        next_number=_next(walk.last, min(wanted, head.number)) if fault is None else None,
         digest=walk.digest,
         head=head,
     )
 
 
-class _Row(NamedTuple):
-    number: int
-    event_id: int
-    content: str
-    digest: str
-    pruned: bool
-    found: int | None
-    at: datetime
-    last_at: datetime | None
-    kind: str
-    actor: str
-    queue_id: int | None
-    run_id: int | None
-    task_id: UUID | None
-    attempt_id: UUID | None
-    state_version: int | None
-    request_id: str
-    data: str
-
-    def content_now(self) -> str:
-        return content_digest(
-            event_id=self.event_id,
-            at=self.at,
-            kind=self.kind,
-            actor=self.actor,
-            queue_id=self.queue_id,
-            run_id=self.run_id,
-            task_id=self.task_id,
-            attempt_id=self.attempt_id,
-            state_version=self.state_version,
-            request_id=self.request_id,
-            data=orjson.loads(self.data),
-        )
+def _next(last: int, wanted: int) -> int | None:
+    return last + 1 if last < wanted else None
 
 
 class _Walk:
@@ -176,7 +145,8 @@ class _Walk:
         self._latest: datetime | None = None
         self._lowest: int | None = None
         self._highest = 0
-        self._told: _Told | None = None
+        self._before: int | None = None  # the event of the link before the range
+        self._told: PrunedLinks | None = None
 
     def begin(self) -> ChainFault | None:
         """What the range follows: the link before it, which a kept digest is held against."""
@@ -192,7 +162,7 @@ class _Walk:
             )
             if found is None:
                 return _missing(before)
-            self.digest = found[0]
+            self.digest, self._before = found
         if self._anchor is None or self._anchor == self.digest:
             return None
         detail = f"Link {before} has another digest than the one that was kept: {self.digest}."
@@ -200,7 +170,7 @@ class _Walk:
 
     def links(self) -> ChainFault | None:
         expected = self._first
-        for row in _rows(self._first, self._end):
+        for row in read_links(self._first, self._end):
             fault = _missing(expected) if row.number != expected else self._fits(row)
             if fault is not None:
                 return fault
@@ -209,9 +179,12 @@ class _Walk:
             self._lowest = min(self._lowest or row.event_id, row.event_id)
             self._highest = max(self._highest, row.event_id)
             expected += 1
+            if self._highest - self._lowest > MAX_IDS:
+                self._end = row.number
+                return None
         return _missing(expected) if expected <= self._end else None
 
-    def _fits(self, row: _Row) -> ChainFault | None:
+    def _fits(self, row: LinkRow) -> ChainFault | None:
         fault = self._event_fits(row)
         if fault is not None:
             return fault
@@ -221,7 +194,7 @@ class _Walk:
             return ChainFault(Misfit.REORDERED, row.number, row.event_id, detail)
         return None
 
-    def _event_fits(self, row: _Row) -> ChainFault | None:
+    def _event_fits(self, row: LinkRow) -> ChainFault | None:
         if row.found is None:
             return self._may_be_gone(row)
         if row.content_now() != row.content:
@@ -236,9 +209,9 @@ class _Walk:
         self._latest = max(moment, self._latest or moment)
         return None
 
-    def _may_be_gone(self, row: _Row) -> ChainFault | None:
+    def _may_be_gone(self, row: LinkRow) -> ChainFault | None:
         """Pruned in its time, if the chain itself says so; else somebody has removed it."""
-        self._told = self._told or _Told()
+        self._told = self._told or PrunedLinks()
         if row.pruned and row.number in self._told:
             self.pruned += 1
             return None
@@ -249,8 +222,7 @@ class _Walk:
         """An event among those of the range that should have a link by now, and has none."""
         if self._lowest is None:
             return None
-        low = 0 if self._first == 1 else self._lowest
-        high = self._highest
+        low, high = min(self._lowest, self._begins()), self._highest
         with connection.cursor() as cursor:
             while low <= high:
                 cursor.execute(_UNSEALED, [low, min(high, low + _STRETCH)])
@@ -260,6 +232,17 @@ class _Walk:
                     return ChainFault(Misfit.INSERTED, None, found[0], detail)
                 low += _STRETCH + 1
         return None
+
+    def _begins(self) -> int:
+        """The event from which on this part answers for: nothing between two parts is left out."""
+        if self._before is not None:
+            return max(self._before, self._highest - 2 * MAX_IDS)
+        oldest = Event.objects.order_by("id").values_list("id", flat=True).first() or 0
+        return max(oldest, (self._lowest or 0) - MAX_IDS)
+
+    @property
+    def last(self) -> int:
+        return self._end
 
     def end(self) -> ChainFault | None:
         """The chain's own memory of its end, and nothing behind it."""
@@ -275,45 +258,10 @@ class _Walk:
         return ChainFault(Misfit.INSERTED, behind.number, behind.event_id, detail)
 
 
-class _Told:
-    """The links that prunings say they took, as ranges."""
-
-    def __init__(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(_PRUNINGS)
-            ranges = sorted(
-                tuple(each) for (told,) in cursor.fetchall() for each in orjson.loads(told)
-            )
-        self._firsts = [first for first, _ in ranges]
-        self._lasts = [last for _, last in ranges]
-
-    def __contains__(self, number: int) -> bool:
-        at = bisect_right(self._firsts, number) - 1
-        return at >= 0 and number <= self._lasts[at]
-
-
 def _missing(number: int) -> ChainFault:
     return ChainFault(Misfit.REMOVED, number, None, f"Link {number} is not there.")
 
 
-def _rows(first: int, end: int) -> Iterator[_Row]:
-    with connection.cursor() as cursor:
-        at = first
-        while at <= end:
-            cursor.execute(_ROWS, [at, min(end, at + _BATCH - 1)])
-            yield from (_Row._make(row) for row in cursor.fetchall())
-            at += _BATCH
-
-
-_EVENT: Final = (
-    "e.id, e.at, e.last_at, e.kind, e.actor, e.queue_id, e.run_id, e.task_id, e.attempt_id, e.state_version,"
-    " e.request_id, e.data::text"
-)
-_ROWS: Final = f"""
-SELECT l.number, l.event_id, l.content, l.digest, l.pruned, {_EVENT}
-FROM coordinator_auditlink l LEFT JOIN coordinator_event e ON e.id = l.event_id
-WHERE l.number BETWEEN %s AND %s ORDER BY l.number
-"""  # noqa: S608 (constants of ours)
 _UNSEALED: Final = f"""
 SELECT e.id FROM coordinator_event e, coordinator_auditchain c
 WHERE e.id BETWEEN %s AND %s AND {IS_CHAINED.format("e")} AND (e.xid, e.id) <= (c.xid, c.event_id)
@@ -323,8 +271,4 @@ _LINKS_OF: Final = """
 SELECT l.event_id, l.number, p.digest, l.content, l.digest
 FROM coordinator_auditlink l LEFT JOIN coordinator_auditlink p ON p.number = l.number - 1
 WHERE l.event_id = ANY(%s::bigint[])
-"""
-_PRUNINGS: Final = """
-SELECT (data -> 'links')::text FROM coordinator_event
-WHERE task_id IS NULL AND kind = 'PRUNED' AND data ? 'links' ORDER BY id DESC
 """

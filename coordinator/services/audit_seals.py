@@ -23,8 +23,8 @@ from .transactions import in_transaction
 log = logging.getLogger(__name__)
 
 #: Events that one transaction looks at, and transactions of one call.
-BATCH: Final = 2_000
-MAX_STEPS: Final = 10
+BATCH: Final = 5_000
+MAX_STEPS: Final = 20
 #: An event's instant is read before its transaction ends; no transaction lasts longer than this.
 STRAGGLERS: Final = timedelta(seconds=20)
 

@@ -93,4 +93,4 @@ def test_a_long_chain_goes_on_from_the_page(vera: Client, monkeypatch: pytest.Mo
 def test_the_page_keeps_to_its_budget(vera: Client) -> None:
     with CaptureQueriesContext(connection) as captured:
         assert vera.get("/audit/chain", {"first": "1"}).status_code == 200
-    assert len(captured) <= 12
+    assert len(captured) <= 14  # whatever the length of the chain is, up to a thousand links

@@ -359,6 +359,42 @@ def test_a_long_chain_is_verified_in_parts(by: Worker, monkeypatch: pytest.Monke
     assert looked == len(events)
 
 
+def test_a_row_inserted_between_two_parts_is_named_too(
+    by: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act(1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('coordinator_event_id_seq')")
+        ((free,),) = cursor.fetchall()
+    events = sealed()
+    before = max(number for number, event in enumerate(events, 1) if event < free)
+    with as_superuser() as cursor:
+        sql = _FORGED.format(id=free, before=events[0], more=", xid", value=", '3'::xid8")
+        cursor.execute(sql)
+    monkeypatch.setattr("coordinator.selectors.audit_chain.MAX_VERIFIED", before)
+    part = verify_chain()
+    assert (part.holds, part.next_number) == (True, before + 1)
+    found = fault(verify_chain(first=before + 1, anchor=part.digest))
+    assert (found.misfit, found.event_id) == (Misfit.INSERTED, free)
+
+
+def test_a_look_over_too_many_events_ends_earlier_and_goes_on(
+    by: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = sealed()
+    monkeypatch.setattr("coordinator.selectors.audit_chain.MAX_IDS", 2)
+    looked, first = 0, 1
+    while True:
+        part = verify_chain(first=first)
+        assert part.holds
+        assert part.links <= 5
+        looked += part.links
+        if part.next_number is None:
+            break
+        first = part.next_number
+    assert looked == len(events)
+
+
 # --- what is pruned in its time -------------------------------------------------------------------
 
 
