@@ -4,6 +4,7 @@ from django.urls import path
 
 from console.views import (
     accounts,
+    approval_inbox,
     approval_passes,
     approvals,
     audit,
@@ -109,7 +110,7 @@ urlpatterns = [
         name="person-token-revoke",
     ),
     path("more", accounts.menu, name="menu"),
-    path("approvals", approvals.approval_list, name="approvals"),
+    path("approvals", approval_inbox.approval_list, name="approvals"),
     path("approvals/<uuid:approval_id>", approvals.approval, name="approval"),
     path("approvals/<uuid:approval_id>/reveal", reveals.approval, name="approval-reveal"),
     path("approvals/<uuid:approval_id>/pass", approval_passes.pass_on, name="approval-pass"),

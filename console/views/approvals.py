@@ -1,6 +1,5 @@
-"""`/approvals`: whose turn it is; and one request, where a person decides on its exact payload (contract 9)."""
+"""One request, where a person decides on its exact payload (contract 9)."""
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,6 @@ from django.utils.translation import ngettext
 
 from console.diffs import compare
 from console.exposure import exposure_of
-from console.filters import as_uuid
 from console.forms import ApprovalDecision, PassOn, new_action_key
 from console.guarantees import promise_of
 from console.pages import forbid, page, refuse, shell_of, show
@@ -20,44 +18,18 @@ from console.people import Permit, actor_of, permit
 from console.readings import WAYS, read_payload
 from console.rejections import REJECTIONS
 from console.stakes import after_approval, approving, phrase_to_approve, required_by
-from console.standings import standing_of, word_of
+from console.standings import standing_of
+from console.views.approval_inbox import lines_of, list_of, may_decide, turn_of
 from coordinator.outcomes import Outcome, Refusal
-from coordinator.selectors import console_approval, console_approvals
+from coordinator.selectors import console_approval
 from coordinator.selectors.console_approval import Bound
-from coordinator.selectors.console_approvals import ApprovalPage, ApprovalRow, Turn
 from coordinator.selectors.deciders import MAX_DECIDERS, who_may_decide
-from coordinator.selectors.downstreams import secret_pointers, secret_pointers_of
+from coordinator.selectors.downstreams import secret_pointers
 from coordinator.services import approvals
 from coordinator.services.approval_changes import ChangesAsked, ask_for_changes
 from coordinator.states import RejectionCode
 
 _BOTH = ("GET", "HEAD", "POST")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the list as it is shown."""
-
-    row: ApprovalRow
-    word: str
-    exposure: Any
-
-
-@page()
-def approval_list(request: HttpRequest) -> HttpResponse:
-    turn = _turn(request)
-    held = [key for key in map(as_uuid, request.GET.get("held", "").split(",")) if key]
-    listing = _list(request, turn, after=request.GET.get("after", ""), held=held)
-    context = {
-        "turn": turn,
-        "typed": {"turn": str(turn)},
-        "turns": _turns(listing),
-        "lines": _lines(request, listing),
-        "listing": listing,
-        "may_decide": _may_decide(request),
-    }
-    poll = {"held": ",".join(str(row.approval_id) for row in listing.rows)}
-    return show(request, "console/approvals.html", context, every_seconds=10, poll=poll)
 
 
 @page(methods=_BOTH)
@@ -76,7 +48,7 @@ def approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 
 
 def _decide(request: HttpRequest, bound: Bound) -> HttpResponse:
-    allowed = _may_decide(request)
+    allowed = may_decide(request)
     if not allowed:
         return forbid(request, allowed, "approve")
     shown = request.POST.get("payload_digest", "")  # the phrase named what was shown
@@ -176,7 +148,7 @@ def show_approval(
     *,
     pass_form: PassOn | None = None,
 ) -> HttpResponse:
-    turn, standing = _turn(request), standing_of(bound, shell_of(request).now)
+    turn, standing = turn_of(request), standing_of(bound, shell_of(request).now)
     places = secret_pointers(bound.downstream)
     exposure = exposure_of(bound.payload, places)
     beside = console_approval.read_beside(bound)
@@ -204,7 +176,7 @@ def show_approval(
         "given": sum(1 for each in bound.decisions if each.decision == "APPROVED"),
         "may_reveal": permit(request, "reveal_secrets"),
         "turn": turn,
-        "pane": _lines(request, _list(request, turn)),
+        "pane": lines_of(request, list_of(request, turn)),
         "ways": WAYS,
     }
     return show(
@@ -228,7 +200,7 @@ def form_context(
         "phrase": phrase_to_approve(bound.payload_digest, bound.downstream),
         "codes": [(code, REJECTIONS[code]) for code in REJECTIONS],
         "action_key": new_action_key(),
-        "typed": {"turn": str(_turn(request))},
+        "typed": {"turn": str(turn_of(request))},
     }
 
 
@@ -242,61 +214,8 @@ def _deciders(request: HttpRequest, bound: Bound) -> list[str]:
     return [name for name in names if name != bound.assignee]
 
 
-def _lines(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
-    now = shell_of(request).now
-    places = secret_pointers_of({row.downstream for row in listing.rows})
-    return [
-        Line(
-            row,
-            word_of(
-                row.state,
-                expires_at=row.expires_at,
-                now=now,
-                given=row.given,
-                required=row.required_approvers,
-                replaced=row.replaced,
-                code=row.reason_code,
-            ),
-            exposure_of(row.payload, places.get(row.downstream, ())),
-        )
-        for row in listing.rows
-    ]
-
-
-def _list(request: HttpRequest, turn: Turn, **place: Any) -> ApprovalPage:
-    return console_approvals.list_approvals(
-        turn,
-        operator_id=request.user.pk or 0,
-        label=actor_of(request).label,
-        may_decide=bool(_may_decide(request)),
-        with_payload=bool(permit(request, "view_payload")),
-        **place,
-    )
-
-
-def _turn(request: HttpRequest) -> Turn:
-    wanted = request.GET.get("turn", "")
-    if wanted in set(Turn):
-        return Turn(wanted)
-    return Turn.MINE if _may_decide(request) else Turn.OTHERS
-
-
-def _turns(listing: ApprovalPage) -> list[tuple[Turn, str, int | None]]:
-    return [
-        (Turn.MINE, _("Mine to act on"), listing.counts[Turn.MINE]),
-        (Turn.OTHERS, _("Waiting on others"), listing.counts[Turn.OTHERS]),
-        (Turn.DECIDED, _("Decided"), None),
-    ]
-
-
-def _may_decide(request: HttpRequest) -> Permit:
-    """Nobody decides on what they may not see."""
-    allowed = permit(request, "approve")
-    return allowed and permit(request, "view_payload")
-
-
 def _may_decide_now(request: HttpRequest, bound: Bound) -> Permit:
-    allowed = _may_decide(request)
+    allowed = may_decide(request)
     if not allowed:
         return allowed
     if _is_own(request, bound):
@@ -312,7 +231,7 @@ def _may_decide_now(request: HttpRequest, bound: Bound) -> Permit:
 
 
 def may_pass(request: HttpRequest, bound: Bound) -> Permit:
-    allowed = _may_decide(request)
+    allowed = may_decide(request)
     return Permit(False, _own()) if allowed and _is_own(request, bound) else allowed
 
 

@@ -41,6 +41,6 @@ def for_caller(caller: Actor, record: Record, places: Sequence[str] = ()) -> Rec
                 hidden += [f"/{each.name}{one.pointer}" for one in masked.hidden]
         elif each.name in ("data", "detail", "metadata", "error") and value:
             changed[each.name] = mask_value(value)[0]
-    if hidden:
+    if hidden and hasattr(record, "masked"):
         changed["masked"] = hidden[:MAX_NAMED]
     return replace(record, **changed) if changed else record  # type: ignore[type-var]

@@ -83,6 +83,14 @@ def test_effects_and_approvals_are_masked_by_name_and_by_registration(api: Api) 
     assert reply.body["places"] == ["/auth/token", "/iban"]
 
 
+def test_a_runs_metadata_is_masked_for_people(api: Api) -> None:
+    body = {"queue": "q", "name": "r", "metadata": {"ci": {"token": SECRET}}, "nodes": [node("a")]}
+    run = api.admin.keyed("/runs", body).body["run_id"]
+    for path in (f"/runs/{run}", "/runs"):
+        assert SECRET not in read(api.viewer, path)
+        assert "masked: name" in read(api.viewer, path)
+
+
 def test_pointers_are_registered_changed_and_refused_where_they_are_none(api: Api) -> None:
     body = {"name": "bank", "kind": "http", "guarantee": "NONE", "secret_pointers": ["/to/*/iban"]}
     assert api.admin.post("/downstreams", body).body["secret_pointers"] == ["/to/*/iban"]

@@ -1,6 +1,6 @@
 """Runs: submitted, read, and what was made of what in them (contract 6, 10, 11)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -9,6 +9,7 @@ from coordinator.actors import Operator, Worker
 from coordinator.api.bodies.fields import LaneWord
 from coordinator.api.bodies.runs import CancelRunBody, RunBody
 from coordinator.api.endpoint import Call, Endpoint, operation
+from coordinator.api.masking import for_caller
 from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import require_own_queue, uuid_of
 from coordinator.outcomes import Outcome, Refusal, not_found
@@ -43,7 +44,11 @@ class Runs(Endpoint):
     def get(self, call: Call[None]) -> Page[RunRecord]:
         wanted: RunQuery = call.query
         filters = RunFilters(wanted.queue, wanted.state, wanted.name, queues_of(call.caller))
-        return page_of(call.request, wanted, list_runs(filters), run_record, key="id")
+
+        def told(run: Any) -> RunRecord:
+            return for_caller(call.caller, run_record(run))
+
+        return page_of(call.request, wanted, list_runs(filters), told, key="id")
 
     @operation(
         Operation.SUBMIT_RUN,
@@ -77,7 +82,9 @@ class OneRun(Endpoint):
     )
     def get(self, call: Call[None], run_id: str) -> RunRecord | Refusal:
         run = seen_run(call.caller, run_id)
-        return run_record(run, progress=progress_of([run])[run.pk]) if run else not_found("run")
+        if run is None:
+            return not_found("run")
+        return for_caller(call.caller, run_record(run, progress=progress_of([run])[run.pk]))
 
 
 class RunLineage(Endpoint):
