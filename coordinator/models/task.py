@@ -159,6 +159,12 @@ class Task(models.Model):
                 condition=~Q(state__in=sorted(SETTLED_TASK)),
             ),
             models.Index(name="task_by_queue", fields=["queue", "-task_id"]),
+            # Lists and counts by state, however many have committed since (case C24). Those are most, and need none.
+            models.Index(
+                name="task_by_state",
+                fields=["state", "-task_id"],
+                condition=~Q(state=TaskState.COMMITTED),
+            ),
         ]
 
     def __str__(self) -> str:
