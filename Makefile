@@ -9,7 +9,7 @@
 # Each works alone on a machine with Python 3.11 or newer and make. Nothing else needs to be installed.
 
 .DEFAULT_GOAL := run
-.PHONY: run test check schema chaos bench clean browser spin
+.PHONY: run test check schema chaos bench clean browser spin brokers
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -31,7 +31,7 @@ endef
 run: $(VENV)/.server
 	@exec $(PY) manage.py up $(ARGS)
 
-test: $(VENV)/.dev browser spin
+test: $(VENV)/.dev browser spin brokers
 	$(PY) -m pytest $(PYTEST_ARGS) $(ARGS)
 
 check: $(VENV)/.dev
@@ -98,4 +98,16 @@ spin:
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends spin gcc libc6-dev >/dev/null; \
 		else \
 			echo "The protocol's twin needs spin and gcc on the PATH. Install them (Debian: sudo apt-get install spin gcc), or run the others: make test ARGS='--ignore tests/protocol/test_twin.py'" >&2; exit 1; \
+		fi; }
+
+# Celery's brokers, for the tests that spread an installation over several hosts (tests/hosts). These lay out network
+# namespaces, which needs root; without it they are left out, and so are the brokers. Nobody's service is used: the
+# tests start brokers of their own.
+brokers:
+	@[ "$$(id -u)" != 0 ] || { command -v redis-server && command -v ip && command -v rabbitmq-server; } >/dev/null || { \
+		if command -v apt-get >/dev/null; then \
+			echo "Installing Redis and RabbitMQ for the tests on several hosts ..."; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server rabbitmq-server iproute2 >/dev/null; \
+		else \
+			echo "The tests on several hosts need redis-server, rabbitmq-server and ip on the PATH. Install them, or run the others: make test ARGS='--ignore tests/hosts'" >&2; exit 1; \
 		fi; }
