@@ -29,6 +29,10 @@ POLL_AFTER_SECONDS: Final = 2.0
 #: How often the listener looks by itself: for `not_before`s that come due, lapsed leases, lost NOTIFYs.
 LOOK_SECONDS: Final = 1.0
 _RECONNECT_SECONDS: Final = 1.0
+#: Of the connection's parameters. `options` has timeouts that would end a connection that only listens.
+_NOT_THE_LISTENERS: Final = frozenset(
+    {"options", "application_name", "pool", "context", "cursor_factory", "prepare_threshold"}
+)
 
 _log = logging.getLogger(__name__)
 
@@ -193,12 +197,12 @@ def listener_name() -> str:
 
 
 def _conninfo() -> str:
-    """Where the listener connects: the server's own timeouts would end a connection that only listens."""
+    """Where the listener connects, as everybody does (TLS and keepalives, too), but for the server's own timeouts."""
     parameters = connection.get_connection_params()
     wanted = {
-        key: parameters[key]
-        for key in ("host", "port", "user", "password", "dbname")
-        if parameters.get(key)
+        key: value
+        for key, value in parameters.items()
+        if key not in _NOT_THE_LISTENERS and value not in (None, "")
     }
     return psycopg.conninfo.make_conninfo("", **wanted, application_name=listener_name())
 

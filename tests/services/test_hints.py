@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from psycopg.conninfo import conninfo_to_dict
 
 from coordinator import tasks
 from coordinator.actors import Worker
@@ -301,3 +302,15 @@ def test_a_hint_that_can_not_be_sent_fails_nobody(monkeypatch: pytest.MonkeyPatc
     run = world.submit()
     assert world.task(world.task_id(run, "a")).state == "READY"
     assert len(world.claim(by=world.worker())) == 1
+
+
+def test_the_listener_connects_as_every_other_connection_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = {"sslmode": "verify-full", "sslrootcert": "/etc/ca.pem", "keepalives_idle": "30"}
+    options = {**connection.settings_dict["OPTIONS"], **asked}
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+    told = conninfo_to_dict(hints._conninfo())
+    assert asked.items() <= told.items()
+    assert "options" not in told, "the server's timeouts would end it"
+    assert told["application_name"] == hints.listener_name()
