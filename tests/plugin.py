@@ -27,6 +27,8 @@ FAST = {
 
 #: Says that DATABASE_URL is the server that we have started, and not one given from outside.
 OURS = "TENURE_TEST_SERVER"
+#: Network namespaces need root.
+ROOT_ONLY = Path(__file__).parent / "hosts"
 
 _server: Postgres | None = None
 
@@ -56,6 +58,16 @@ def pytest_load_initial_conftests() -> None:
     os.environ["DATABASE_URL"] = _server.url
     os.environ["TENURE_STATE"] = str(folder)
     os.environ[OURS] = "yes"
+
+
+def pytest_report_header() -> list[str]:
+    if os.geteuid() == 0:
+        return []
+    return ["LEFT OUT: tests/hosts lays out network namespaces, which needs root"]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return True if collection_path == ROOT_ONLY and os.geteuid() != 0 else None
 
 
 @pytest.hookimpl(trylast=True)
