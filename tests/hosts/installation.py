@@ -30,6 +30,8 @@ WEB: Final = ("web1", "web2")
 EITHER: Final = "tenure.test"
 PORT: Final = 8000
 PASSWORD: Final = "database-password"
+#: As docs/operations.md advises.
+LINE: Final = "connect_timeout=5&keepalives_idle=30&tcp_user_timeout=10000"
 POOL: Final = "fleet"
 #: A queue for each story.
 QUEUES: Final = ("run-redis", "run-rabbitmq", "hint", "epoch", "cut")
@@ -62,7 +64,7 @@ class Installation:
         names = [*WEB, EITHER, *(self.hosts.address(name) for name in WEB)]
         return environment(
             DJANGO_SETTINGS_MODULE="coordinator.site.settings",
-            DATABASE_URL=f"postgresql://{ROLE}:{PASSWORD}@{self.hosts.address('db')}:5432/{DATABASE}",
+            DATABASE_URL=f"postgresql://{ROLE}:{PASSWORD}@{self.hosts.address('db')}:5432/{DATABASE}?{LINE}",
             SECRET_KEY="the-same-on-every-host-of-an-installation",
             ALLOWED_HOSTS=",".join(names),
             TENURE_STATE=str(self.folder / host),

@@ -80,11 +80,15 @@ def test_a_run_is_worked_off_over_both_hosts_while_the_broker_and_a_worker_go_aw
         stack.enter_context(site.jobs("web2", broker_url=broker_url))
         until(lambda: rolled_up(site) != before, "the jobs to run")
 
-        run = site.send("web1", "/runs", {"queue": queue, "nodes": grid(ROWS, COLUMNS)})
-        away = site.submit("web2", queue, "away")
-        workers = [site.worker(queue, f"{name}-over-{host}", over=host) for host in WEB]
+        owners = {f"{name}-over-{host}": host for host in WEB}
+        workers = [site.worker(queue, owner, over=host) for owner, host in owners.items()]
         for worker in workers:
             stack.enter_context(worker)
+        firsts = [site.submit("web1", queue, owner) for owner in owners]
+        until(lambda: all(is_committed(site, each) for each in firsts), "both to be at work")
+
+        run = site.send("web1", "/runs", {"queue": queue, "nodes": grid(ROWS, COLUMNS)})
+        away = site.submit("web2", queue, "away")
         until(lambda: done(site, queue) >= BROKEN_AT, "the run to be under way")
         held = site.claim("web1", queue, "away", ttl_seconds=LEASE_SECONDS, on="away")
         site.hosts.cut("away")
@@ -93,14 +97,15 @@ def test_a_run_is_worked_off_over_both_hosts_while_the_broker_and_a_worker_go_aw
         until(lambda: done(site, queue) == ROWS * COLUMNS, "the run to end without its broker")
         for worker in workers:
             worker.kill()
-        by = site.committed_by(queue)
-        assert set(by) == {f"{name}-over-{host}" for host in WEB}, "one host had it all"
-        assert site.send("web2", f"/runs/{run['run_id']}")["state"] == "COMMITTED"
+        assert set(site.committed_by(queue)) == set(owners), "one host had it all"
+        state = f"/runs/{run['run_id']}"
+        until(lambda: site.send("web2", state)["state"] == "COMMITTED", "the run to be settled")
 
+        before = rolled_up(site)
         broker.start()
-        # Nobody asks for work by now: it is the jobs that find the lease.
+        until(lambda: rolled_up(site) != before, "the jobs to be back")
         marked = "SELECT 1 FROM coordinator_task WHERE task_id = %s AND claimable_at IS NOT NULL"
-        until(lambda: site.rows(marked, away) != [], "the jobs to be back, and to find the lease")
+        until(lambda: site.rows(marked, away) != [], "the lease to lapse")
         again = site.claim("web2", queue, "away")
         assert again["fence"]["claim_generation"] == held["fence"]["claim_generation"] + 1
         site.hosts.mend("away")
@@ -113,6 +118,11 @@ def test_a_run_is_worked_off_over_both_hosts_while_the_broker_and_a_worker_go_aw
 
 def done(site: Installation, queue: str) -> int:
     return sum(site.committed_by(queue).values())
+
+
+def is_committed(site: Installation, task_id: str) -> bool:
+    """As the host tells it that the task was not submitted over."""
+    return bool(site.send("web2", f"/tasks/{task_id}")["state"] == "COMMITTED")
 
 
 def commit_when_reachable(site: Installation, claimed: Any) -> httpx.Response:

@@ -23,6 +23,7 @@ def main(queue: str, owner: str) -> None:
         timeout_seconds=2,
     )
 
+    @worker.handler(owner)  # what is for this one alone
     @worker.handler("work")
     def work(claim: Claim) -> dict[str, str]:
         time.sleep(STEP_SECONDS)
