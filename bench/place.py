@@ -52,10 +52,14 @@ class Place:
         self.token = ""
 
     def __enter__(self) -> Self:
-        self.postgres.start()
-        self.manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
-        self.token = self._make_credential()
-        self.start_web()
+        try:
+            self.postgres.start()
+            self.manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
+            self.token = self._make_credential()
+            self.start_web()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -64,6 +68,9 @@ class Place:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stop_web()
         self.postgres.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
