@@ -27,6 +27,10 @@ _NUMBERS: Final = itertools.count()
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
+class NotLaidOut(Exception):
+    """The machine refuses; a container's root needs CAP_NET_ADMIN and CAP_SYS_ADMIN."""
+
+
 class Hosts:
     """`names` are the hosts. In a `with`; at its end, however it comes, whatever still runs on them is killed."""
 
@@ -122,7 +126,7 @@ def remove_what_dead_runs_left() -> None:
 def _remove(run: str) -> None:
     for namespace in sorted(each.name for each in _NAMED.glob(f"{run}-*")):
         _kill_all_in(namespace)
-        with suppress(subprocess.CalledProcessError):  # another run has just removed it as well
+        with suppress(NotLaidOut):  # another run has just removed it as well
             _ip("netns", "delete", namespace)
         shutil.rmtree(_FILES / namespace, ignore_errors=True)
     with suppress(OSError):
@@ -143,7 +147,9 @@ def _enter(namespace: int) -> None:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise NotLaidOut(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
 def _ip_or_nothing(*words: str) -> str:
