@@ -71,10 +71,17 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(state: Path
     assert "tell-nobody" not in json.dumps(found)
 
 
-def test_a_broker_whose_client_is_not_installed_says_what_to_install(state: Path) -> None:
-    _, found = findings_of(TENURE_STATE=str(state), CELERY_BROKER_URL="redis://127.0.0.1:1/0")
+def test_a_broker_whose_client_is_not_installed_says_what_to_install(
+    state: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['redis'] = None\n")
+    _, found = findings_of(
+        TENURE_STATE=str(state),
+        CELERY_BROKER_URL="redis://127.0.0.1:1/0",
+        PYTHONPATH=str(tmp_path),
+    )
     assert found["broker"]["ok"] is False
-    assert "redis" in found["broker"]["detail"] + found["broker"]["mend"]
+    assert found["broker"]["mend"] == "pip install redis"
 
 
 def test_an_incomplete_database_folder_is_found(state: Path) -> None:
