@@ -6,7 +6,8 @@ from typing import Any, Final
 from bench.clients import Api
 from bench.place import QUEUE, Target
 
-WIDTHS: Final = (100, 1_000, 10_000)
+#: A run has 10,000 nodes at most, and one of them is the other end.
+WIDTHS: Final = (100, 1_000, 9_999)
 BATCH: Final = 100
 
 
