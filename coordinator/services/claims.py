@@ -93,8 +93,11 @@ def claim_tasks(
         else:
             answer = together.ask(_alike(demand, queue, queue_id, kinds), demand, claim)
         for _ in range(MAX_MORE_ROUNDS):
-            if isinstance(answer, _Nothing) and (answer.made_way or leases.sweep_queue(queue_id)):
-                (answer,) = claim([demand], width=MAX_CLAIMS)
+            if not isinstance(answer, _Nothing):
+                break
+            if not (answer.made_way or leases.sweep_queue(queue_id)):
+                break
+            (answer,) = claim([demand], width=MAX_CLAIMS)
         match answer:
             case None:
                 continue  # the remembered id is another queue's now

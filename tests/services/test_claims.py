@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection
 
 from coordinator.models import Attempt, Event, Queue
 from coordinator.outcomes import Outcome, Reason, Refusal, Retry
+from coordinator.rounds import sent
 from coordinator.services.answers import RequestKey
 from coordinator.services.candidates import MAX_CLAIMS
 from coordinator.services.claims import Claimed, claim_task, claim_tasks
@@ -357,6 +358,18 @@ def test_exhausted_tasks_do_not_keep_the_one_behind_them_from_a_claim_of_one() -
     assert [c.node_id for c in world.claim(by=worker, limit=1)] == ["good"]
     assert {world.current(run, name).state for name in bad} == {TaskState.FAILED}
     assert world.current(run, "next").state == TaskState.READY
+
+
+def test_a_claim_that_finds_nothing_looks_and_sweeps_once() -> None:
+    worker = world.worker()
+    log: list[list[str]] = []
+    token = sent.set(log)
+    try:
+        assert world.claim(by=worker, limit=1) == []
+    finally:
+        sent.reset(token)
+    assert sum("lapsed AS" in sql for statements in log for sql in statements) == 1
+    assert len(log) == 2
 
 
 def test_releases_do_not_count_against_max_attempts() -> None:
