@@ -1,7 +1,7 @@
 """Single calls that arrive while others are under way, sent as one batch (performance.md).
 
-A batch of eight costs a transaction two and a half times what one call costs it. Nobody waits for
-others to come: who arrives where a lane is free is sent at once, alone; who arrives meanwhile is
+Most of what a transaction costs is fixed, however many calls it serves. Nobody waits for others to
+come: who arrives where a lane is free is sent at once, alone; who arrives meanwhile is
 gathered, and goes with the next batch as soon as a lane is free again. So an idle server answers
 as fast as ever, and a busy one spends less on each call.
 """
