@@ -154,8 +154,7 @@ def read_held_tasks(task_ids: Sequence[UUID]) -> tuple[TaskListRow, ...]:
 def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[str, int]:
     """Capped counts by state, of all that match (`total`), and of those newer than an id (`new`).
 
-    Without a run SUPERSEDED is not counted: no index holds it, and nobody waits for it. A filter without
-    an index is counted within its newest stretch. Empty where the database can't count in time.
+    A filter without an index is counted within its newest stretch. Empty where the database can't count in time.
     """
     wanted = pinned(wanted)
     count = _count_in_stretch if wanted.is_sifted else _count_indexed
@@ -164,9 +163,7 @@ def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[s
 
 def _count_indexed(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:
     base = tasks_matching(wanted, any_state=True)
-    narrow = bool(wanted.run_id or wanted.ids)
-    states = [state for state in TaskState if narrow or state is not TaskState.SUPERSEDED]
-    queries = {str(state): base.filter(state=state) for state in states}
+    queries = {str(state): base.filter(state=state) for state in TaskState}
     queries["total"] = tasks_matching(wanted)
     if newer_than:
         queries["new"] = tasks_matching(wanted).filter(task_id__gt=newer_than)

@@ -1,6 +1,6 @@
 """Which tasks a person asks for, and how far a page looks for them (console design, 7.2).
 
-Only some filters have an index: queue, run, ids, age, and the states of unfinished tasks. The others
+Only some filters have an index: queue, run, ids, age, and every state but COMMITTED, which most are in. The others
 (kind, owner, node, text, attempts, epoch) change or arrive with every task, and an index for each
 would be paid by every claim and commit. What they ask for is therefore sifted out of a bounded stretch
 of tasks, newest first, and the page says how far back it looked (docs/adr/0019).
@@ -51,7 +51,7 @@ class TaskFilter:
         if self.run_id or self.ids:
             return False
         sieves = (self.kind, self.owner, self.node, self.text, self.epochs)
-        return any(sieves) or self.attempts_over is not None or self.state is TaskState.SUPERSEDED
+        return any(sieves) or self.attempts_over is not None
 
 
 def pinned(wanted: TaskFilter) -> TaskFilter:
@@ -70,7 +70,7 @@ def pinned(wanted: TaskFilter) -> TaskFilter:
 
 def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
     """The tasks that a `pinned` filter asks for, in no order. `any_state` leaves the state out."""
-    return _indexed(wanted, any_state=any_state).filter(_sieve(wanted, any_state=any_state))
+    return _indexed(wanted, any_state=any_state).filter(_sieve(wanted))
 
 
 def sifted_sql(wanted: TaskFilter, *, any_state: bool = False) -> tuple[str, tuple[Any, ...]]:
@@ -78,7 +78,7 @@ def sifted_sql(wanted: TaskFilter, *, any_state: bool = False) -> tuple[str, tup
 
     One statement can then count in several stretches, none of which it leaves.
     """
-    fits = ExpressionWrapper(_sieve(wanted, any_state=any_state), output_field=BooleanField())
+    fits = ExpressionWrapper(_sieve(wanted), output_field=BooleanField())
     rows = _indexed(wanted, any_state=any_state).annotate(fits=fits).order_by("-task_id")
     columns = ("task_id", "state", "queue_id", "kind", "fits")
     sql, params = rows.values_list(*columns)[:STRETCH].query.sql_with_params()
@@ -113,7 +113,7 @@ def _indexed(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
     rows = Task.objects.all()
     exact = {"queue__name": wanted.queue, "run__run_id": wanted.run_id}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if wanted.state and wanted.state is not TaskState.SUPERSEDED and not any_state:
+    if wanted.state and not any_state:
         rows = rows.filter(state=wanted.state)
     if wanted.ids:
         rows = rows.filter(task_id__range=wanted.ids)
@@ -124,14 +124,12 @@ def _indexed(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
     return rows
 
 
-def _sieve(wanted: TaskFilter, *, any_state: bool) -> Q:
+def _sieve(wanted: TaskFilter) -> Q:
     """What is looked at in each of them."""
     exact = {"kind": wanted.kind, "owner": wanted.owner}
     sieve = Q(**{name: value for name, value in exact.items() if value})
     if not (wanted.kind or wanted.run_id or wanted.ids):
         sieve &= ~Q(kind=DRILL)  # canaries are no work; who asks for the kind sees them
-    if wanted.state is TaskState.SUPERSEDED and not any_state:
-        sieve &= Q(state=wanted.state)
     if wanted.node:
         sieve &= Q(node_id__startswith=wanted.node)
     if wanted.text:
