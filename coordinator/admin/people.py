@@ -1,17 +1,21 @@
 """People and groups, for administrators alone; each change is an event (contract 15)."""
 
+from copy import copy
+from functools import partial
 from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.forms import UserChangeForm
+from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from coordinator.services.people import ADMIN, others_administer, record_change
+from coordinator.actors import Actor
+from coordinator.services.people import ADMIN, others_administer, record_change, save_password
+from coordinator.services.personal_tokens import Ending, end_personal_tokens
 from coordinator.services.roles import ROLES
 
 from .deeds import person
@@ -42,7 +46,7 @@ class ForAdministrators:
         return super().log_addition(request, obj, message)  # type: ignore[misc]
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """In the transaction of the change. Names of fields, never a value: one of them is the password."""
+        """Names of fields, never a value: one of them is the password."""
         fields = sorted(
             name
             for each in message
@@ -78,6 +82,21 @@ class PersonForm(UserChangeForm):  # type: ignore[type-arg]
         return cleaned
 
 
+class PasswordForm(AdminPasswordChangeForm):  # type: ignore[type-arg]
+    """As Django's; what it saves ends the person's tokens, in the same transaction."""
+
+    def __init__(self, user: User, *args: Any, actor: Actor, **kwargs: Any) -> None:
+        super().__init__(user, *args, **kwargs)
+        self._actor = actor
+
+    def save(self, commit: bool = True) -> Any:
+        # Hashed before the transaction: on a busy machine that takes longer than one may stand idle.
+        user = super().save(commit=False)
+        if commit:
+            save_password(user=user, actor=self._actor)
+        return user
+
+
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
@@ -94,6 +113,17 @@ class People(ForAdministrators, UserAdmin):  # type: ignore[type-arg]
         (None, {"fields": ("is_active", "groups", "last_login", "date_joined")}),
     )
     readonly_fields = ("last_login", "date_joined")
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Who is deactivated has no tokens any more, whoever activates them again."""
+        super().save_model(request, obj, form, change)
+        if not obj.is_active:
+            end_personal_tokens(user_id=obj.pk, ending=Ending.DEACTIVATED, actor=person(request))
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:  # noqa: A002 (its name)
+        mine = copy(self)  # this table is shared by every request; who asks is not
+        mine.change_password_form = partial(PasswordForm, actor=person(request))
+        return UserAdmin.user_change_password(mine, request, id, form_url)
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         if db_field.name == "groups":

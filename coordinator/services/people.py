@@ -11,6 +11,7 @@ from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_foun
 from coordinator.rounds import name_point, run_round
 
 from .events import EventKind, Fact, record
+from .personal_tokens import Ending, end_personal_tokens
 from .roles import ROLES
 from .texts import check_reason
 from .transactions import in_transaction
@@ -82,8 +83,21 @@ def others_administer(user: User) -> bool:
     return able.filter(is_active=True).exclude(pk=user.pk).exists()
 
 
+@in_transaction
+def save_password(*, user: User, actor: Actor) -> int:
+    """Store a password that `user.set_password` has hashed; how many personal tokens have ended by it.
+
+    Whoever sets one anew doubts who knows the old one: sessions end by themselves, and tokens
+    that somebody may have made in one of them end here.
+    """
+    # Not by `save`, which would tell the hook of coordinator/site/passwords.py; it knows of no person who did it.
+    User.objects.filter(pk=user.pk).update(password=user.password)
+    return end_personal_tokens(user_id=user.pk, ending=Ending.PASSWORD_SET, actor=actor)
+
+
+@in_transaction
 def record_change(*, what: str, name: str, change: str, actor: Actor) -> None:
-    """A person's account or a group was changed in the admin: an event in the transaction of the change."""
+    """A person's account or a group was changed in the admin: an event, in the transaction of the change if open."""
     _, clock = run_round(name_point("administer"), CLOCK)
     told = {what: name, "change": change}
     run_round(record([Fact(EventKind.PERSON_CHANGED, data=told)], actor=actor, at=clock_of(clock)))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 import orjson
@@ -20,6 +21,13 @@ from coordinator.tokens import TokenKind, new_token
 from .texts import check_text
 
 MAX_LIVE_TOKENS: Final = 20
+
+
+class Ending(StrEnum):
+    """What ends every token of a person at once. The words stand in the history as the reason."""
+
+    DEACTIVATED = "The account was deactivated."
+    PASSWORD_SET = "The password was set anew."  # noqa: S105 (a reason, no secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +104,22 @@ def revoke_personal_token(
     told = {"person": row.user.get_username(), "name": row.name, "reason": reason}
     run_round(record([Fact(EventKind.PERSONAL_TOKEN_REVOKED, data=told)], actor=actor, at=at))
     return TokenRevoked(row.pk, row.name, at)
+
+
+@in_transaction
+def end_personal_tokens(*, user_id: int, ending: Ending, actor: Actor) -> int:
+    """Revoke all that a person has, in the transaction of what ends them; how many. Those made later are new ones."""
+    run_round(name_point("administer"))
+    user = User.objects.select_for_update().get(pk=user_id)
+    live = OperatorToken.objects.select_for_update().filter(user_id=user_id, revoked_at=None)
+    names = dict(live.order_by("id").values_list("id", "name"))
+    at = clock_of(run_round(CLOCK)[0])
+    OperatorToken.objects.filter(pk__in=names).update(revoked_at=at, revoked_by=actor.label)
+    told = [
+        {"person": user.get_username(), "name": name, "reason": str(ending)}
+        for name in names.values()
+    ]
+    facts = [Fact(EventKind.PERSONAL_TOKEN_REVOKED, data=data) for data in told]
+    if facts:
+        run_round(record(facts, actor=actor, at=at))
+    return len(names)

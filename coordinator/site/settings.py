@@ -160,6 +160,7 @@ AUTH_PASSWORD_VALIDATORS = [
         "OPTIONS": {"min_length": 12},
     },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "coordinator.site.passwords.EndsTokens"},
 ]
 LOGIN_URL = "console:sign-in"
 LOGIN_REDIRECT_URL = "console:overview"

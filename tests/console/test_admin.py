@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from coordinator.admin.tables import has_a_page
 from coordinator.models import Event, Incident, Queue, Task
 from coordinator.services.cancels import cancel_task
+from coordinator.services.credentials import create_operator_token
 from tests import world
 from tests.console.conftest import Open, Watched
 from tests.console.looking import WIDTHS, too_wide
@@ -287,6 +288,41 @@ def test_the_last_administrator_stays_one(boss: User) -> None:
     assert boss.is_active
     assert boss.groups.count() == 1
     assert not Event.objects.filter(kind="PERSON_CHANGED").exists()
+
+
+def test_setting_a_password_ends_sessions_and_tokens_and_deactivating_ends_them_for_good(
+    boss: User,
+) -> None:
+    client, vera = signed_in(boss), person("vera", "viewer")
+    reader = signed_in(vera)
+    first = create_operator_token(user=vera, name="calendar")[0]
+    new = {"password1": "an-entirely-other-one", "password2": "an-entirely-other-one"}
+    password = f"/admin/auth/user/{vera.pk}/password/"
+    client.post(password, {**new, "password2": "a typing mistake"})
+    first.refresh_from_db()
+    assert first.revoked_at is None
+    client.post(password, {**new, "usable_password": "true"})
+    first.refresh_from_db()
+    assert first.revoked_by == "operator:boss"
+    vera.refresh_from_db()
+    assert vera.check_password("an-entirely-other-one")
+    assert reader.get("/people").status_code == 302
+    assert Event.objects.filter(kind="PERSON_CHANGED", data__change="password").count() == 1
+    second = create_operator_token(user=vera, name="mail")[0]
+    page, gone = f"/admin/auth/user/{vera.pk}/change/", form_of(vera)
+    del gone["is_active"]
+    client.post(page, form_of(vera, email="v@example.org"))
+    second.refresh_from_db()
+    assert second.revoked_at is None
+    client.post(page, gone)
+    client.post(page, form_of(vera))
+    second.refresh_from_db()
+    assert second.revoked_by == "operator:boss"
+    told = Event.objects.filter(kind="PERSONAL_TOKEN_REVOKED").order_by("id")
+    assert [(each.data["name"], each.data["reason"]) for each in told] == [
+        ("calendar", "The password was set anew."),
+        ("mail", "The account was deactivated."),
+    ]
 
 
 def test_nobody_is_deleted_and_a_role_keeps_its_name(boss: User) -> None:

@@ -1,9 +1,12 @@
 """Roles and personal tokens: changed by who may, on record, and never so that nobody can undo it."""
 
+import io
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
+from django.core.management import call_command
 
 from coordinator.actors import Actor, ActorKind
 from coordinator.models import Event, OperatorToken
@@ -11,14 +14,14 @@ from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_people import find_person, list_people, list_tokens
 from coordinator.selectors.credentials import find_operator
 from coordinator.services.answers import RequestKey
-from coordinator.services.people import RoleChanged, set_role
+from coordinator.services.people import RoleChanged, save_password, set_role
 from coordinator.services.personal_tokens import (
     MAX_LIVE_TOKENS,
     PersonalToken,
     issue_personal_token,
     revoke_personal_token,
 )
-from coordinator.tokens import read_token
+from coordinator.tokens import Token, read_token
 from tests import world
 from tests.console.scene import person
 
@@ -176,3 +179,59 @@ def test_a_key_of_another_wish_makes_no_token() -> None:
     assert isinstance(answer, Refusal)
     assert answer.outcome is Outcome.IDEMPOTENCY_CONFLICT
     assert OperatorToken.objects.count() == 1
+
+
+def live_token(user: User, *, key: str = "key-of-one-form-0") -> Token:
+    made = token(user, key=key)
+    assert isinstance(made, PersonalToken)
+    parts = read_token(made.text or "")
+    assert parts is not None
+    assert find_operator(parts) is not None
+    return parts
+
+
+def test_a_password_that_is_set_anew_ends_every_token_of_that_person_alone() -> None:
+    ada, vera, bea = person("ada", "admin"), person("vera", "viewer"), person("bea", "viewer")
+    first, second = live_token(vera), live_token(vera, key="key-of-one-form-1")
+    others = live_token(bea, key="key-of-one-form-9")
+    vera.set_password("an-entirely-other-one")
+    assert save_password(user=vera, actor=actor(ada)) == 2
+    assert find_operator(first) is None
+    assert find_operator(second) is None
+    assert find_operator(others) is not None
+    told = Event.objects.filter(kind="PERSONAL_TOKEN_REVOKED")
+    assert {(each.actor, each.data["person"], each.data["reason"]) for each in told} == {
+        ("operator:ada", "vera", "The password was set anew.")
+    }
+    assert told.count() == 2
+    assert find_operator(live_token(vera, key="key-of-one-form-2")) is not None
+    vera.set_password("yet-another-long-one")
+    assert save_password(user=vera, actor=actor(ada)) == 1
+
+
+def test_signing_in_with_an_older_hash_ends_no_token(settings: Any) -> None:
+    """Django stores the same password anew, by the hasher of today: nobody has set one."""
+    vera = person("vera", "viewer")
+    kept = live_token(vera)
+    vera.password = make_password("a-long-enough-password", hasher="pbkdf2_sha256")
+    vera.save()
+    settings.PASSWORD_HASHERS = [
+        "django.contrib.auth.hashers.MD5PasswordHasher",
+        "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+    ]
+    assert vera.check_password("a-long-enough-password")
+    assert User.objects.get(pk=vera.pk).password.startswith("md5")
+    assert find_operator(kept) is not None
+
+
+def test_a_password_that_is_set_past_the_pages_ends_the_tokens_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vera = person("vera", "viewer")
+    ended = live_token(vera)
+    monkeypatch.setattr("getpass.getpass", lambda **_: "an-entirely-other-one")
+    call_command("changepassword", "vera", stdout=io.StringIO())
+    assert find_operator(ended) is None
+    assert User.objects.get(pk=vera.pk).check_password("an-entirely-other-one")
+    told = Event.objects.get(kind="PERSONAL_TOKEN_REVOKED")
+    assert (told.actor, told.data["person"]) == ("system:password", "vera")
