@@ -1,10 +1,11 @@
 """A day after years: millions of finished tasks, and what claims and the console's pages feel of them (field case C24).
 
     python -m bench.millions                      one million finished, some minutes
-    python -m bench.millions --finished 5000000   five million; some 6 GB of disk
+    python -m bench.millions --finished 10000000 --open 1000000 --keep DIR --seed-only
+    python -m bench.millions --reuse DIR          measure there; some 16 GB of disk
 
-50,000 tasks are open and 200 run meanwhile. Claims are measured beside 10,000 finished tasks first, then beside all of
-them, then while ten people refresh the list every two seconds.
+200 tasks run meanwhile. Claims are measured on two servers in turns: one with these tasks, and one with as many open
+ones and 10,000 finished; then while ten people refresh the list every two seconds.
 """
 
 import argparse
@@ -12,17 +13,18 @@ import json
 import re
 import sys
 import threading
-import time
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from bench import clients, pages
+from bench import clients, pages, seeds
 from bench.clients import Api, percentile
-from bench.finished import make_finished
+from bench.finished import count_in
 from bench.place import Place, fdatasync_per_second
+from bench.seeds import Seeds
 
 FEW, OPEN, RUNNING = 10_000, 50_000, 200
+TURNS: Final = 5
 PEOPLE, EVERY_SECONDS, DEEP = 10, 2.0, 100
 LIST: Final = "/tasks?state=COMMITTED"
 _OLDER: Final = re.compile(r'href="(/tasks\?[^"]*\bbefore=[^"]*)"')
@@ -32,11 +34,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.millions", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--finished", type=int, default=1_000_000)
+    seeds.add_arguments(parser, finished=1_000_000, waiting=OPEN)
+    parser.add_argument("--seed-only", action="store_true", help="with --keep: measure nothing")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long claims are measured")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
-    figures = run(finished=options.finished, seconds=options.seconds)
+    chosen = seeds.chosen(options)
+    with chosen.place() as place:
+        chosen.sow(place)
+        if options.seed_only:
+            return 0
+        figures = measure(place, seconds=options.seconds)
     told = json.dumps(figures, indent=2)
     sys.stdout.write(told + "\n")
     if options.json:
@@ -44,27 +52,29 @@ def main() -> int:
     return 0
 
 
-def run(*, finished: int, seconds: float) -> dict[str, Any]:
-    figures: dict[str, Any] = {"finished": finished, "open": OPEN, "running": RUNNING}
-    with Place() as place:
-        figures["fdatasync_per_s"] = fdatasync_per_second(place.folder)
-        clients.submit(place.target, nodes=OPEN)
-        _start(place)
-        make_finished(place, min(FEW, finished))
-        figures["claim_beside_few_ms"] = _claims(place, seconds)
-        begin = time.perf_counter()
-        make_finished(place, finished - min(FEW, finished))
-        figures["seeding_s"] = round(time.perf_counter() - begin)
-        figures["database_gb"] = _size(place)
-        figures["claim_beside_all_ms"] = _claims(place, seconds)
-        figures["pages"] = pages.first_bytes(place)
-        browser = pages.signed_in(place, "bench-reader")
-        figures["first_and_deep_page_ms"] = _cursor(browser)
-        figures["claim_beside_readers_ms"] = _beside_readers(place, seconds)
+def measure(place: Place, *, seconds: float) -> dict[str, Any]:
+    """What claims and pages feel, beside what stands in the place."""
+    _hold(place)
+    figures: dict[str, Any] = {
+        "finished": count_in(place, state="COMMITTED"),
+        "open": count_in(place, state="READY"),
+        "running": count_in(place, state="CLAIMED"),
+        "database_gb": _size(place),
+        "fdatasync_per_s": fdatasync_per_second(place.folder),
+    }
+    few = Seeds(finished=FEW, open=figures["open"])
+    with few.place() as beside_few:
+        few.sow(beside_few)
+        _hold(beside_few)
+        figures |= _compared(beside_few, place, seconds)
+    figures["pages"] = pages.first_bytes(place)
+    browser = pages.signed_in(place, "bench-reader")
+    figures["first_and_deep_page_ms"] = _cursor(browser)
+    figures["claim_beside_readers_ms"] = _beside_readers(place, seconds)
     return figures
 
 
-def _start(place: Place) -> None:
+def _hold(place: Place) -> None:
     """Leases that run while everything else is measured."""
     clients.submit(place.target, nodes=RUNNING, kind="held")
     api = Api(place.target)
@@ -72,13 +82,33 @@ def _start(place: Place) -> None:
         api.claim("holder", 100, ttl_seconds=3600, kinds=["held"])
 
 
-def _claims(place: Place, seconds: float) -> dict[str, float]:
-    """Single claims of one client, each followed by its commit."""
-    count = clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds)
+def _compared(few: Place, all_: Place, seconds: float) -> dict[str, Any]:
+    """The same claims on both servers in turns: what the machine does meanwhile meets both."""
+    found: dict[str, list[float]] = {"few": [], "all": []}
+    for place in (few, all_):
+        _claims(place, 1.0)  # plans and caches
+    for _ in range(TURNS):
+        found["few"] += _claims(few, seconds / TURNS)
+        found["all"] += _claims(all_, seconds / TURNS)
+    low, high = (percentile(sorted(found[which]), 0.95) for which in ("few", "all"))
     return {
-        "p50": round(percentile(count.claim_ms, 0.5), 2),
-        "p95": round(percentile(count.claim_ms, 0.95), 2),
-        "max": round(max(count.claim_ms, default=0.0), 1),
+        "claim_beside_few_ms": _told(found["few"]),
+        "claim_beside_all_ms": _told(found["all"]),
+        "claim_p95_ratio": round(high / low, 2) if low else None,
+    }
+
+
+def _claims(place: Place, seconds: float) -> list[float]:
+    """Milliseconds of single claims of one client, each followed by its commit."""
+    return clients.cycles(place.target, batch=1, processes=1, lanes=1, seconds=seconds).claim_ms
+
+
+def _told(waits: list[float]) -> dict[str, float]:
+    waits = sorted(waits)
+    return {
+        "p50": round(percentile(waits, 0.5), 2),
+        "p95": round(percentile(waits, 0.95), 2),
+        "max": round(max(waits, default=0.0), 1),
     }
 
 
@@ -112,7 +142,7 @@ def _beside_readers(place: Place, seconds: float) -> dict[str, float]:
     for reader in readers:
         reader.start()
     try:
-        told = _claims(place, seconds)
+        told = _told(_claims(place, seconds))
     finally:
         over.set()
         for reader in readers:

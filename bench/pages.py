@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import secrets
 import time
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -48,7 +49,8 @@ def first_bytes(place: Place) -> list[dict[str, Any]]:
 
 
 def signed_in(place: Place, name: str) -> "Browser":
-    """A new admin with a browser."""
+    """A new admin with a browser. The place may have been in use before, so that the name gets an ending."""
+    name = f"{name}-{secrets.token_hex(4)}"
     told = place.manage("create_operator", name, "--role", "admin", "--json")
     browser = Browser(place.port)
     browser.sign_in(name, json.loads(told)["password"])
@@ -86,9 +88,18 @@ class Browser:
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        self.connection.request(method, path, body, headers)
-        response = self.connection.getresponse()
+        try:
+            response = self._sent(method, path, body, headers)
+        except http.client.RemoteDisconnected:  # the server closes what was idle for long
+            self.connection.close()
+            response = self._sent(method, path, body, headers)
         for cookie in response.headers.get_all("Set-Cookie") or ():
             name, _, value = cookie.partition(";")[0].partition("=")
             self.cookies[name] = value
         return response.status, response.read().decode()
+
+    def _sent(
+        self, method: str, path: str, body: str | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        self.connection.request(method, path, body, headers)
+        return self.connection.getresponse()

@@ -40,10 +40,14 @@ class Target:
 
 
 class Place:
-    """Everything that a measurement needs; gone when it is left."""
+    """Everything that a measurement needs; gone when it is left, except for a `folder` that was given."""
 
-    def __init__(self, *, web_workers: int = 2, web_threads: int = 8) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+    def __init__(
+        self, *, folder: Path | None = None, web_workers: int = 2, web_threads: int = 8
+    ) -> None:
+        self.is_kept = folder is not None
+        self.folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
         self.postgres = Postgres(self.folder, settings=SETTINGS)
         self.web_workers, self.web_threads = web_workers, web_threads
@@ -55,7 +59,7 @@ class Place:
         try:
             self.postgres.start()
             self.manage("migrate", "--verbosity", "0", TENURE_DB_TIMEOUTS="off")
-            self.token = self._make_credential()
+            self.token = self._find_credential()
             self.start_web()
         except BaseException:
             self.close()
@@ -73,7 +77,8 @@ class Place:
     def close(self) -> None:
         self.stop_web()
         self.postgres.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.is_kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def target(self) -> Target:
@@ -129,6 +134,15 @@ class Place:
         children = Path(f"/proc/{self.web.pid}/task/{self.web.pid}/children").read_text().split()
         sizes = [_resident_mib(pid) for pid in [*map(int, children), self.web.pid]]
         return max(sizes)
+
+    def _find_credential(self) -> str:
+        """The token of a folder that was kept, or a new one."""
+        kept = self.folder / "token"
+        if not kept.exists():
+            made = self._make_credential()
+            kept.touch(mode=0o600)
+            kept.write_text(made)
+        return kept.read_text()
 
     def _make_credential(self) -> str:
         self.manage("shell", "--no-imports", "-c", _MAKE_QUEUE)
