@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from console.files import Item, text_of
 from console.filters import MAX_TEXT, as_number, as_uuid, query_string
-from coordinator.secrets import mask_value
+from coordinator.secrets import mask_members
 from coordinator.selectors.console_audit import AuditFilter, AuditRow
 
 REFUSED: Final = ("only", "without")
@@ -71,7 +71,7 @@ def as_big_number(text: str | None) -> int | None:
 
 
 def tell(row: AuditRow) -> Told:
-    data = masked_data(row.data)
+    data = mask_members(row.data)
     before, after = data.get("before"), data.get("after")
     changes = []
     if isinstance(before, dict) and isinstance(after, dict):
@@ -88,11 +88,6 @@ def tell(row: AuditRow) -> Told:
         address=str(data.get(_ADDRESS) or ""),
         name=str(data.get("name") or data.get("person") or ""),
     )
-
-
-def masked_data(data: dict[str, Any]) -> dict[str, Any]:
-    """An event's data as people are shown it. Its own members are ours; what others wrote stands in them."""
-    return {name: mask_value(value)[0] for name, value in data.items()}
 
 
 def export_items(rows: Iterator[AuditRow | int], *, addresses: bool) -> Iterator[Item]:
@@ -112,7 +107,7 @@ def export_names(*, addresses: bool) -> list[str]:
 
 def _record(row: AuditRow, addresses: bool) -> dict[str, Any]:
     record = {name: getattr(row, name) for name in _TOLD}
-    data = masked_data(row.data)
+    data = mask_members(row.data)
     if row.link is not None:
         place = {"queue_id": row.queue_id, "run_id": row.run_key}
         complete = (addresses or _ADDRESS not in row.data) and data == row.data

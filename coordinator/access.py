@@ -30,6 +30,7 @@ class Operation(StrEnum):
     READ_AUDIT_SEAL = "read_audit_seal"
     VERIFY_AUDIT_CHAIN = "verify_audit_chain"
     EXPORT_AUDIT_CHAIN = "export_audit_chain"
+    REVEAL_AUDIT_CHAIN = "reveal_audit_chain"
     LIST_POOLS = "list_pools"
     CREATE_POOL = "create_pool"
     LIST_DOWNSTREAMS = "list_downstreams"
@@ -182,6 +183,8 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.VERIFY_AUDIT_CHAIN: _PEOPLE_SEE,
     # With the addresses, which are part of what was sealed.
     _O.EXPORT_AUDIT_CHAIN: _ADMINISTER,
+    # And `reveal_secrets` besides.
+    _O.REVEAL_AUDIT_CHAIN: _ADMINISTER,
     _O.LIST_POOLS: _PEOPLE_SEE,
     _O.CREATE_POOL: _ADMINISTER,
     _O.LIST_DOWNSTREAMS: _PEOPLE_SEE,

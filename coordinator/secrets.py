@@ -113,6 +113,11 @@ def mask_value(
     return root[0], tuple(sorted(hidden, key=lambda one: one.pointer))
 
 
+def mask_members(data: dict[str, Any]) -> dict[str, Any]:
+    """An event's data as people are shown it. Its own members are ours; what others wrote stands in them."""
+    return {name: mask_value(value)[0] for name, value in data.items()}
+
+
 def _masked_string(text: str, level: int) -> tuple[str, Because | None]:
     """A string with masks in it, and why; JSON that somebody has put into it as text is read, too."""
     if level < MAX_LEVELS and text.lstrip()[:1] in ("{", "["):

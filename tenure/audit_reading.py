@@ -10,6 +10,7 @@ from datetime import datetime
 from tenure.decoding import decode
 from tenure.errors import UnexpectedAnswer
 from tenure.records import Json
+from tenure.retrying import Repeat
 from tenure.transport import Answer
 
 #: Lines that one call asks for, and parts that one verification takes.
@@ -76,11 +77,16 @@ class AuditReading(ABC):
             first, anchor = part.next_number, part.digest
         raise UnexpectedAnswer(f"the audit has more than {MOST_PARTS} parts")
 
-    def audit_lines(self, *, first: int = 1) -> Iterator[Mapping[str, Json]]:
-        """The chain's events, oldest first, each with what verifies it (audit_chain.verify_lines)."""
+    def audit_lines(
+        self, *, first: int = 1, reveal: str | None = None
+    ) -> Iterator[Mapping[str, Json]]:
+        """The chain's events, oldest first, each with what verifies it (audit_chain.verify_lines).
+
+        Secrets in them are masked, and of such a line only the link can be verified. `reveal` is a
+        reason to be given them whole; that somebody saw them stands in the audit, with it.
+        """
         for _ in range(MOST_PARTS):
-            asked = {"first": str(first), "limit": str(LINES_AT_ONCE)}
-            page = self._get("audit/lines", asked).body
+            page = self._lines(first, reveal)
             if not isinstance(page, dict) or not isinstance(page.get("lines"), list):
                 raise UnexpectedAnswer("the lines of the audit are not there")
             yield from page["lines"]
@@ -89,5 +95,22 @@ class AuditReading(ABC):
             first = int(page["next_number"])
         raise UnexpectedAnswer(f"the audit has more than {MOST_PARTS} parts")
 
+    def _lines(self, first: int, reveal: str | None) -> Json:
+        if reveal is None:
+            asked = {"first": str(first), "limit": str(LINES_AT_ONCE)}
+            return self._get("audit/lines", asked).body
+        body: dict[str, Json] = {"first": first, "limit": LINES_AT_ONCE, "reason": reveal}
+        return self._post("audit/lines/reveal", body).body
+
     @abstractmethod
     def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
+
+    @abstractmethod
+    def _post(
+        self,
+        path: str,
+        body: Mapping[str, Json],
+        *,
+        key: str | None = None,
+        repeat: Repeat = Repeat.BY_NATURE,
+    ) -> Answer: ...

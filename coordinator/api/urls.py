@@ -57,6 +57,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("audit/seal", audit_chain.AuditSeal.as_view()),
     path("audit/verification", audit_chain.AuditVerification.as_view()),
     path("audit/lines", audit_chain.AuditLines.as_view()),
+    path("audit/lines/reveal", audit_chain.AuditLinesReveal.as_view()),
     path("audits", assurance.Audits.as_view()),
     path("audits/<str:audit_id>", assurance.OneAudit.as_view()),
     path("pools", queues.Pools.as_view()),

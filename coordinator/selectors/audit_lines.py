@@ -9,6 +9,7 @@ import orjson
 from django.db import connection
 
 from coordinator.chain_digests import GENESIS
+from coordinator.secrets import mask_members
 
 MAX_LINES: Final = 1_000
 
@@ -59,10 +60,11 @@ WHERE l.number >= %s ORDER BY l.number LIMIT %s
 """
 
 
-def read_lines(*, first: int, limit: int) -> AuditLinesPage:
+def read_lines(*, first: int, limit: int, masked: bool = True) -> AuditLinesPage:
+    """From link `first` on. `masked`: secrets are masked as everywhere, and a line that has one is not complete."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [first, limit + 1])
-        lines = [_line(_Row._make(row)) for row in cursor.fetchall()]
+        lines = [_line(_Row._make(row), masked) for row in cursor.fetchall()]
     more = lines[limit].chain.number if len(lines) > limit else None
     return AuditLinesPage(lines[:limit], more)
 
@@ -85,7 +87,9 @@ class _Row(NamedTuple):
     run_id: int | None
 
 
-def _line(row: _Row) -> AuditLine:
+def _line(row: _Row, masked: bool) -> AuditLine:
+    data = None if row.data is None else orjson.loads(row.data)
+    shown = mask_members(data) if masked and data else data
     return AuditLine(
         id=row.id,
         at=row.at,
@@ -95,7 +99,7 @@ def _line(row: _Row) -> AuditLine:
         attempt_id=row.attempt_id,
         state_version=row.state_version,
         request_id=row.request_id,
-        data=None if row.data is None else orjson.loads(row.data),
+        data=shown,
         chain=LineLink(
             number=row.number,
             previous=row.previous or GENESIS,
@@ -103,6 +107,6 @@ def _line(row: _Row) -> AuditLine:
             digest=row.digest,
             queue_id=row.queue_id,
             run_id=row.run_id,
-            complete=row.data is not None,
+            complete=data is not None and shown == data,
         ),
     )

@@ -70,14 +70,19 @@ def reveal(*, subject: Subject, reason: str, actor: Actor) -> Revealed | Refusal
     The caller has looked that the person may (`reveal_secrets`, `view_payload`). Refused:
     INVALID (no reason, or nothing is masked), FORBIDDEN (no person), NOT_FOUND.
     """
-    faults = check_reason(reason)
-    if not faults and len(reason.strip()) < MIN_REASON_CHARS:
-        faults.append(FieldError("/reason", f"Say why in {MIN_REASON_CHARS} characters or more."))
-    if faults:
+    if faults := check_why(reason):
         return invalid(*faults)
     if actor.kind is not ActorKind.OPERATOR:
         return Refusal(Outcome.FORBIDDEN, "Only a person reveals; a worker is handed it whole.")
     return _reveal(subject, reason, actor)
+
+
+def check_why(reason: str) -> list[FieldError]:
+    """A reason that somebody else can make something of."""
+    faults = check_reason(reason)
+    if not faults and len(reason.strip()) < MIN_REASON_CHARS:
+        faults.append(FieldError("/reason", f"Say why in {MIN_REASON_CHARS} characters or more."))
+    return faults
 
 
 @in_transaction

@@ -33,10 +33,13 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="first", type=positive, default=1, metavar="N", help="the first link"
     )
+    parser.add_argument(
+        "--reveal", metavar="REASON", help="with what is masked in them; the reason is on record"
+    )
 
 
 def _export(client: Client, args: argparse.Namespace) -> bool:
-    for line in client.audit_lines(first=args.first):
+    for line in client.audit_lines(first=args.first, reveal=args.reveal):
         print(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
     return True
 

@@ -30,6 +30,7 @@ read_audit           . . . U V O A
 read_audit_seal      . . . U V O A
 verify_audit_chain   . . . U V O A
 export_audit_chain   . . . . . . A
+reveal_audit_chain   . . . . . . A
 list_pools           . . . U V O A
 create_pool          . . . . . . A
 list_downstreams     . . . U V O A

@@ -1,6 +1,13 @@
 """Secrets over HTTP: whole for workers, masked for people, revealed for a reason (contract 15)."""
 
-from coordinator.models import Event
+import json
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+
+from coordinator.models import AuditLink, Event
+from coordinator.services.audit_seals import seal_events
+from tenure.audit_chain import verify_lines
 from tests.history import nothing_moves
 
 from .callers import Api, Caller, commit_body, node
@@ -101,3 +108,56 @@ def test_pointers_are_registered_changed_and_refused_where_they_are_none(api: Ap
     assert reply.body["secret_pointers"] == ["/card"]
     changed = Event.objects.get(kind="DOWNSTREAM_CHANGED")
     assert changed.data["after"] == {"secret_pointers": ["/card"]}
+
+
+def told_of_a_secret(api: Api) -> int:
+    """The number of a link whose event holds a secret that somebody wrote into a reason."""
+    api.operator.post("/queues/q/intake", {"intake": "STOPPED", "reason": f"Bearer {SECRET}"})
+    api.operator.post("/queues/q/intake", {"intake": "OPEN", "reason": "It was nothing."})
+    seal_events()
+    link = AuditLink.objects.get(event__data__reason=f"Bearer {SECRET}")
+    return int(link.number)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_lines_of_the_audit_are_masked_and_their_links_verify(api: Api) -> None:
+    number = told_of_a_secret(api)
+    lines = api.admin.get("/audit/lines").body["lines"]
+    assert SECRET not in str(lines)
+    assert [line["chain"]["number"] for line in lines if not line["chain"]["complete"]] == [number]
+    found = verify_lines([json.dumps(line) for line in lines], whole=True)
+    assert (found.holds, found.unchecked) == (True, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_are_revealed_to_who_may_for_a_reason_and_it_is_on_record(api: Api) -> None:
+    number = told_of_a_secret(api)
+    path = "/audit/lines/reveal"
+    with nothing_moves():
+        assert api.admin.post(path, {"reason": "short"}).pointers == {"/reason"}
+        assert api.admin.post(path, {"reason": WHY, "limit": 1_001}).status == 422
+        for caller in (api.approver, api.operator, api.worker):
+            assert caller.post(path, {"reason": WHY}).status == 403
+        later = api.admin.post(path, {"reason": WHY, "first": number + 1})
+        assert later.status == 200  # nothing of it is masked: nothing is revealed
+    lines = api.admin.post(path, {"reason": WHY}).body["lines"]
+    found = verify_lines([json.dumps(line) for line in lines], whole=True)
+    assert (found.holds, found.unchecked) == (True, 0)
+    assert SECRET in str(lines)
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert (event.data["part"], event.data["reason"], event.data["count"]) == ("audit", WHY, 1)
+    assert event.data["events"] == [lines[number - 1]["id"]]
+    assert SECRET not in str(event.data)
+    seal_events()
+    assert AuditLink.objects.filter(event=event).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_administers_and_may_not_reveal_is_given_masks_alone(api: Api) -> None:
+    number = told_of_a_secret(api)
+    group = Group.objects.get(name="admin")
+    group.permissions.remove(Permission.objects.get(codename="reveal_secrets"))
+    with nothing_moves():
+        reply = api.admin.post("/audit/lines/reveal", {"reason": WHY, "first": number})
+    assert reply.status == 403
+    assert SECRET not in read(api.admin, f"/audit/lines?first={number}")

@@ -206,6 +206,21 @@ def test_seal_export_and_verify_from_a_shell(
     assert json.loads(capsys.readouterr().out)["fault"]["misfit"] == "CHANGED"
 
 
+def test_an_export_is_masked_and_holds_whole_where_it_is_revealed(
+    shell: Callable[..., int], capsys: Capture, tmp_path: Path
+) -> None:
+    secret = "Bearer hunter2-of-the-bank"
+    set_intake(queue="q", intake=Intake.STOPPED, reason=secret, actor=rollback.person("alice"))
+    seal_events()
+    file = tmp_path / "audit.ndjson"
+    for words, unchecked in (((), 1), (("--reveal", "The auditor asks for it."), 0)):
+        assert shell("export", *words) == 0
+        file.write_text(capsys.readouterr().out)
+        assert (secret in file.read_text()) == (unchecked == 0)
+        assert shell("verify", str(file), "--whole", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["unchecked"] == unchecked
+
+
 def test_a_row_that_was_changed_is_named_by_the_server(
     shell: Callable[..., int], capsys: Capture
 ) -> None:

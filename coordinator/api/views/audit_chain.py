@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from coordinator.access import Operation
+from coordinator.access import Operation, has_permission
+from coordinator.api.bodies.assurance import RevealLinesBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid
 from coordinator.selectors.audit_chain import (
@@ -15,6 +16,7 @@ from coordinator.selectors.audit_chain import (
     verify_chain,
 )
 from coordinator.selectors.audit_lines import MAX_LINES, AuditLinesPage, read_lines
+from coordinator.services.line_reveals import reveal_lines
 
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -65,10 +67,27 @@ class LinesQuery(BaseModel):
 class AuditLines(Endpoint):
     @operation(
         Operation.EXPORT_AUDIT_CHAIN,
-        "The chain's events in its order, each with what verifies it",
+        "The chain's events in its order, each with what verifies it; secrets are masked",
         answer=AuditLinesPage,
         query=LinesQuery,
     )
     def get(self, call: Call[None]) -> AuditLinesPage:
         query: LinesQuery = call.query
         return read_lines(first=query.first, limit=query.limit)
+
+
+class AuditLinesReveal(Endpoint):
+    @operation(
+        Operation.REVEAL_AUDIT_CHAIN,
+        "The same lines with what is masked in them, for a reason; who looked is on record",
+        body=RevealLinesBody,
+        answer=AuditLinesPage,
+        refusals=(Outcome.FORBIDDEN,),
+    )
+    def post(self, call: Call[RevealLinesBody]) -> AuditLinesPage | Refusal:
+        if not has_permission(call.caller, "reveal_secrets"):
+            return Refusal(Outcome.FORBIDDEN, "It takes the permission to reveal secrets, too.")
+        body = call.body
+        return reveal_lines(
+            first=body.first, limit=body.limit, reason=body.reason, actor=call.caller
+        )
