@@ -48,6 +48,7 @@ def find_needs(
         *_uncovered(assurance.coverage),
         *_undrilled(assurance.drills),
         *_broken(assurance.audit),
+        *_meddled(causes),
         *_held(shell),
         *_break_glass(shell),
         *_waiting_for_people(queues),
@@ -129,6 +130,18 @@ def _broken(audit: AuditRecord | None) -> Iterator[Need]:
             reverse("console:audit-integrity"),
             sum(audit.broken.values()),
             audit.finished_at,
+        )
+
+
+def _meddled(causes: Causes) -> Iterator[Need]:
+    if causes.chain_broken_at:
+        yield Need(
+            "failed",
+            "siren",
+            _("A row of the audit does not fit its chain"),
+            _("It was changed, removed or put in. Keep the database as it is, and look which."),
+            reverse("console:audit-chain"),
+            since=causes.chain_broken_at,
         )
 
 

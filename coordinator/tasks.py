@@ -6,6 +6,7 @@ from coordinator.actors import system
 from coordinator.services import (
     approvals,
     audit_seals,
+    audit_watches,
     audits,
     bulk_steps,
     canaries,
@@ -123,3 +124,9 @@ def seal_audit() -> int:
 def continue_audits() -> int:
     """Go on with the audit of the stored history for a moment, or begin the next (contract 14)."""
     return audits.continue_audits(actor=system("audit"))
+
+
+@shared_task(name="coordinator.tasks.watch_audit", ignore_result=True)
+def watch_audit() -> int:
+    """Verify the next pieces of the audit's chain, from the first link again when that is due (adr/0021)."""
+    return audit_watches.watch_chain(actor=system("audit"))

@@ -6,6 +6,7 @@ from console.audit_forms import Range
 from console.commands import Shown, origin_of, read, tenure, terminal
 from console.pages import page, show
 from coordinator.selectors.audit_chain import MAX_VERIFIED, read_head, verify_chain
+from coordinator.selectors.audit_watch import read_watch
 
 
 @page()
@@ -21,6 +22,7 @@ def chain(request: HttpRequest) -> HttpResponse:
         "head": head,
         "form": form,
         "found": found,
+        "watched": read_watch(),
         "most": MAX_VERIFIED,
         "terminal": terminal(_commands(form), origin_of(request)),
     }

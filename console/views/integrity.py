@@ -12,6 +12,7 @@ from console.forms import Reason
 from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
 from coordinator.outcomes import Refusal
+from coordinator.selectors.audit_watch import read_watch
 from coordinator.selectors.audits import audit_record, find_audit, list_audits
 from coordinator.services.audits import start_audit
 
@@ -28,6 +29,7 @@ def integrity(request: HttpRequest) -> HttpResponse:
     context = {
         "passes": passes,
         "last": last,
+        "watched": read_watch(),
         "open": [each for each in passes if not each.finished_at],
         "findings": report.findings[:FINDINGS_SHOWN] if report else [],
         "may_run": permit(request, "operate_incidents"),

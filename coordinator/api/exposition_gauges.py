@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from coordinator.selectors.audit_watch import Watched
 from coordinator.selectors.coverage import Coverage
 from coordinator.selectors.drills import QueueDrill
 from coordinator.selectors.gauges import MAX_QUEUES, DownstreamGauges, QueueGauges
@@ -24,6 +25,7 @@ class Reading:
     coverage: Coverage
     drills: Sequence[QueueDrill]
     progress: Progress
+    watched: Watched | None
 
 
 def gauge_families(read: Reading) -> Iterator[Metric]:
@@ -32,6 +34,7 @@ def gauge_families(read: Reading) -> Iterator[Metric]:
     yield from _coverage(read.coverage)
     yield from _drills(read.drills)
     yield from _progress(read.progress)
+    yield from _chain(read.watched)
 
 
 def _gauge(name: str, told: str, labels: Sequence[str], rows: dict[Any, float]) -> Metric:
@@ -180,4 +183,25 @@ def _progress(progress: Progress) -> Iterator[Metric]:
         "The instant up to which everything is counted.",
         (),
         {} if until is None else {(): until.timestamp()},
+    )
+
+
+def _chain(watched: Watched | None) -> Iterator[Metric]:
+    def told(name: str, text: str, value: Callable[[Watched], float]) -> Metric:
+        return _gauge(name, text, (), {(): value(watched)} if watched else {})
+
+    yield told(
+        "tenure_audit_chain_holds",
+        "1 where every row of the audit that was looked at fits its chain, 0 where one does not.",
+        lambda w: w.fault is None,
+    )
+    yield told(
+        "tenure_audit_chain_looked_timestamp_seconds",
+        "When the chain was last looked at.",
+        lambda w: w.looked_at.timestamp(),
+    )
+    yield told(
+        "tenure_audit_chain_unverified_links",
+        "Links that the look which is under way has not come to.",
+        lambda w: max(0, w.newest - w.number),
     )

@@ -4,7 +4,7 @@ from .access import Access, BreakGlass, Credential, OperatorToken
 from .approval import Approval, Decision
 from .attempt import RENEWALS_REMEMBERED, Attempt
 from .audit import Audit, AuditFinding
-from .audit_chain import AuditChain, AuditLink
+from .audit_chain import AuditChain, AuditLink, AuditWatch
 from .bulk import BulkItem, BulkJob
 from .coverage import CoverageHour, RefusedWrites, UncoveredWrite
 from .drill import DrillRun
@@ -41,6 +41,7 @@ __all__ = [
     "AuditChain",
     "AuditFinding",
     "AuditLink",
+    "AuditWatch",
     "Blob",
     "BreakGlass",
     "BulkItem",

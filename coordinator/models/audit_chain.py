@@ -46,3 +46,30 @@ class AuditChain(models.Model):
 
     def __str__(self) -> str:
         return f"up to {self.number}"
+
+
+class AuditWatch(models.Model):
+    """How far the background has verified the chain since `begun_at`, and the row that did not fit: one row.
+
+    `whole_at`: when it last reached the chain's end, every link from the first on looked at.
+    """
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    number = models.BigIntegerField(default=0)
+    digest = models.TextField()
+    begun_at = models.DateTimeField()
+    looked_at = models.DateTimeField()
+    whole_at = models.DateTimeField(null=True)
+    misfit = models.TextField(default="")
+    fault_number = models.BigIntegerField(null=True)
+    fault_event = models.BigIntegerField(null=True)
+    fault_detail = models.TextField(default="")
+    fault_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="audit_watch_is_one", condition=models.Q(id=1)),
+        ]
+
+    def __str__(self) -> str:
+        return f"verified up to {self.number}"

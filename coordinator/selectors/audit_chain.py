@@ -211,6 +211,8 @@ class _Walk:
 
     def _may_be_gone(self, row: LinkRow) -> ChainFault | None:
         """Pruned in its time, if the chain itself says so; else somebody has removed it."""
+        if row.pruned and self._told is not None and row.number not in self._told:
+            self._told = None  # pruned since they were read
         self._told = self._told or PrunedLinks()
         if row.pruned and row.number in self._told:
             self.pruned += 1
@@ -252,8 +254,8 @@ class _Walk:
             detail = "The newest link is not the one that the chain remembers."
             return ChainFault(Misfit.REORDERED, self._end or None, None, detail)
         behind = AuditLink.objects.filter(number__gt=self._end).order_by("number").first()
-        if behind is None:
-            return None
+        if behind is None or behind.number <= read_head().number:
+            return None  # nothing, or what was sealed since this look began
         detail = "It stands behind the end of the chain."
         return ChainFault(Misfit.INSERTED, behind.number, behind.event_id, detail)
 

@@ -31,19 +31,24 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """`ending` credentials that are in use, the first at `ends_at`; `unexplained` mismatches by queue."""
+    """`ending` credentials that are in use, the first at `ends_at`; `unexplained` mismatches by queue.
+
+    `chain_broken_at`: since when the background's look at the audit's chain finds a row that does not fit.
+    """
 
     ending: int
     ends_at: datetime | None
     unexplained: dict[str, int]
     promotions: tuple[Waiting, ...] = ()
+    chain_broken_at: datetime | None = None
 
 
 _ENDING: Final = """
 SELECT count(*), min(expires_at),
   (SELECT json_agg(json_build_array(q.name, p.request_id, p.requested_by, p.requested_at) ORDER BY p.requested_at)::text
    FROM coordinator_promotionrequest p JOIN coordinator_queue q ON q.id = p.queue_id
-   WHERE p.state = 'ASKED' AND p.expires_at > clock_timestamp())
+   WHERE p.state = 'ASKED' AND p.expires_at > clock_timestamp()),
+  (SELECT fault_at FROM coordinator_auditwatch WHERE id = 1)
 FROM coordinator_credential
 WHERE revoked_at IS NULL AND expires_at > clock_timestamp()
   AND expires_at < clock_timestamp() + make_interval(days => %s)
@@ -64,6 +69,7 @@ def read_causes() -> Causes:
         row[1],
         {name: count for name, count in found.items() if count},
         tuple(_waiting(*each) for each in orjson.loads(row[2] or "[]")),
+        row[3],
     )
 
 

@@ -48,6 +48,7 @@ app.conf.beat_schedule = {
     "settle-shadow-rounds": _every(5.0, "coordinator.tasks.settle_shadow_rounds"),
     "settle-promotions": _every(60.0, "coordinator.tasks.settle_promotions"),
     "seal-audit": _every(5.0, "coordinator.tasks.seal_audit"),
+    "watch-audit": _every(20.0, "coordinator.tasks.watch_audit"),
     "continue-audits": _every(30.0, "coordinator.tasks.continue_audits"),
     "run-drills": _every(60.0, "coordinator.tasks.run_drills"),
     "confirm-identity": _every(10.0, "coordinator.tasks.confirm_identity"),

@@ -9,7 +9,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import IntegrityError, connection, transaction
 
-from coordinator.actors import Worker
+from coordinator.actors import Worker, system
 from coordinator.chain_digests import GENESIS
 from coordinator.models import AuditChain, AuditLink, Event
 from coordinator.outcomes import Refusal
@@ -23,6 +23,7 @@ from coordinator.selectors.audit_chain import (
 )
 from coordinator.services import identity, pruning
 from coordinator.services.audit_seals import seal_events
+from coordinator.services.audit_watches import watch_chain
 from coordinator.services.cancels import cancel_task
 from coordinator.services.epochs import set_intake
 from coordinator.services.roll_ups import roll_up
@@ -444,10 +445,12 @@ _AGAIN = (
         ("auditlink_pkey", "INSERT INTO coordinator_auditlink SELECT * FROM coordinator_auditlink"),
         ("auditlink_event_id_key", _AGAIN),
         ("audit_chain_is_one", "UPDATE coordinator_auditchain SET id = 2"),
+        ("audit_watch_is_one", "UPDATE coordinator_auditwatch SET id = 2"),
     ],
 )
 def test_the_database_refuses_to_change_what_is_sealed(by: Worker, rule: str, sql: str) -> None:
     sealed(1)
+    watch_chain(actor=system("audit"))
     with pytest.raises(IntegrityError, match=rule), world.guarded(), connection.cursor() as cursor:
         cursor.execute(sql)
     assert verify_chain().holds

@@ -10,6 +10,7 @@ from coordinator.access import Operation
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.exposition import expose, families_of
 from coordinator.api.exposition_gauges import Reading
+from coordinator.selectors.audit_watch import read_watch
 from coordinator.selectors.coverage import read_coverage
 from coordinator.selectors.drills import read_drills
 from coordinator.selectors.gauges import read_gauges, read_unknown_by_downstream
@@ -56,6 +57,7 @@ def scrape(request: HttpRequest) -> HttpResponse:
         coverage=read_coverage(),
         drills=read_drills(),
         progress=read_progress(),
+        watched=read_watch(),
     )
     text, content_type = expose(families_of(read), request.META.get("HTTP_ACCEPT", ""))
     return HttpResponse(text, content_type=content_type)
