@@ -76,11 +76,23 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `xdist_group` count: pytest 9.2 reads an item's id from another place than pytest-xdist 3.8 writes it to."""
+    """Let `xdist_group` count: pytest 9.2 reads an item's id from another place than pytest-xdist 3.8 writes it to.
+
+    What takes long goes first, else in whatever order it came: a run of several processes doesn't end with one that
+    has just begun on the longest test, while the others have nothing left to do.
+    """
     for item in items:
         grouped = getattr(item, "_nodeid", "")
         if "@" in grouped and hasattr(item, "_id"):
             item._id = type(item._id).parse(grouped)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_takes_long, reverse=True)
+
+
+def _takes_long(item: pytest.Item) -> int:
+    if item.get_closest_marker("slow"):
+        return 2
+    return 1 if item.get_closest_marker("browser") else 0
 
 
 def pytest_unconfigure() -> None:

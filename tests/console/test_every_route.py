@@ -67,6 +67,7 @@ def pages(ground: Ground) -> list[tuple[str, str]]:
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_route_is_in_order_for_every_role(opened: Open, ground: Ground, part: int) -> None:
     seen: set[str] = set()
