@@ -12,7 +12,9 @@ from coordinator.services.bulks import Verb
 
 @dataclass(frozen=True, slots=True)
 class BulkWords:
-    """`act` is the button and the heading of a review, with the number of tasks; `done` tells an item's outcome."""
+    """`act` is the button and the heading of a review, with the number of tasks; `done` tells an item's outcome,
+    `only` what can be acted on at all.
+    """
 
     title: Promise
     verb: Promise
@@ -21,6 +23,7 @@ class BulkWords:
     consequence: Promise
     will: Promise
     done: Promise
+    only: Promise
     tone: str
     button: str
 
@@ -61,6 +64,7 @@ _WORDS: Final = {
         ),
         will=gettext_lazy("Will be cancelled"),
         done=gettext_lazy("cancelled"),
+        only=gettext_lazy("What is over can't be cancelled."),
         tone="failed",
         button="danger",
     ),
@@ -74,6 +78,7 @@ _WORDS: Final = {
         ),
         will=gettext_lazy("Will be reopened"),
         done=gettext_lazy("reopened"),
+        only=gettext_lazy("Only FAILED and CANCELLED tasks can be reopened."),
         tone="prepared",
         button="primary",
     ),
@@ -87,6 +92,7 @@ _WORDS: Final = {
         ),
         will=gettext_lazy("Will be held back"),
         done=gettext_lazy("held back"),
+        only=gettext_lazy("Only READY and BLOCKED tasks can be held back."),
         tone="ready",
         button="primary",
     ),
@@ -100,6 +106,7 @@ _WORDS: Final = {
         ),
         will=gettext_lazy("Will be let go"),
         done=gettext_lazy("let go"),
+        only=gettext_lazy("Only READY and BLOCKED tasks that wait for a time can be let go."),
         tone="prepared",
         button="primary",
     ),

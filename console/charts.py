@@ -11,10 +11,15 @@ from coordinator.selectors.numbers import Point
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 28
 WIDTH, HEIGHT = 960, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 28
+LEFT, RIGHT, TOP, BOTTOM = 76, 16, 16, 28
 _TICKS: Final = 6
 _GOAL_WITHIN: Final = 4
-_NICE: Final = (1, 2, 2.5, 5, 10)
+#: Tops whose quarters are round too: of numbers by powers of ten, of times by the units that people read.
+_NICE: Final = (1, 2, 4, 8, 10)
+_NICE_SECONDS: Final = (
+    *(60 * minutes for minutes in (1, 2, 4, 8, 20, 40)),
+    *(3_600 * hours for hours in (1, 2, 4, 8, 12, 24, 48, 96)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,14 @@ def draw_spark(points: Sequence[Point]) -> Chart:
     return Chart(SPARK_WIDTH, SPARK_HEIGHT, lines, dots, (), (), None, ())
 
 
-def draw_chart(points: Sequence[Point], slo: Slo, markers: Iterable[Marker]) -> Chart:
+def draw_chart(
+    points: Sequence[Point], slo: Slo, markers: Iterable[Marker], *, of_time: bool = False
+) -> Chart:
+    """`of_time`: the values are seconds, and the lines stand at minutes and hours."""
     values = [point.value for point in points if point.value is not None]
     # A goal that lies far above the course would press it flat; then it is told in words alone.
     drawn = slo.at_most and slo.goal <= _GOAL_WITHIN * max(values, default=slo.goal)
-    top = _top(values, at_least=slo.goal if drawn else 0.0)
+    top = _top(values, at_least=slo.goal if drawn else 0.0, of_time=of_time)
     across, down = (LEFT, WIDTH - RIGHT), (TOP, HEIGHT - BOTTOM)
     lines, dots = _lines(points, across, down, top)
     return Chart(
@@ -106,9 +114,11 @@ def _placed(
             yield round(across[0] + (across[1] - across[0]) * share, 1), marker
 
 
-def _top(values: Sequence[float], *, at_least: float) -> float:
+def _top(values: Sequence[float], *, at_least: float, of_time: bool = False) -> float:
     """The least round number that nothing goes beyond."""
     highest = max([*values, at_least])
+    if of_time and 40 < highest <= _NICE_SECONDS[-1]:
+        return float(next(top for top in _NICE_SECONDS if top >= highest * 0.999))
     if highest <= 0:
         return 1.0
     power = 1.0

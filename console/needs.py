@@ -21,6 +21,8 @@ from coordinator.states import Intake, TaskState
 
 #: Claimable work that nobody has asked for, for longer than this, is worth a look.
 UNATTENDED: Final = timedelta(minutes=5)
+#: So many queues are named in a row.
+MAX_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def find_needs(
         *_meddled(causes),
         *_held(shell),
         *_break_glass(shell),
-        *_waiting_for_people(queues),
+        *_waiting_for_people(queues, shell),
         *_failed(queues),
         *_stopped(queues),
         *_unattended(queues, shell.now),
@@ -171,18 +173,27 @@ def _break_glass(shell: Shell) -> Iterator[Need]:
         )
 
 
-def _waiting_for_people(queues: Sequence[QueueNow]) -> Iterator[Need]:
-    for state, cause in (
-        (TaskState.AWAITING_RECONCILIATION, _("Effects whose outcome nobody knows")),
-        (TaskState.AWAITING_APPROVAL, _("Payloads to approve or reject")),
-    ):
-        count = sum(queue.states.get(state, 0) for queue in queues)
-        if count:
-            tone, icon = (
-                ("unknown", "triangle-alert") if "RECON" in state else ("approval", "stamp")
-            )
-            page = "approvals" if state == TaskState.AWAITING_APPROVAL else "effects-unknown"
-            yield Need(tone, icon, cause, _where(queues, state), reverse(f"console:{page}"), count)
+def _waiting_for_people(queues: Sequence[QueueNow], shell: Shell) -> Iterator[Need]:
+    """Counted as the pages count that they lead to: effects and requests, whether a task waits for them or not."""
+    if shell.unknown:
+        yield Need(
+            "unknown",
+            "triangle-alert",
+            _("Effects whose outcome nobody knows"),
+            _where(queues, TaskState.AWAITING_RECONCILIATION)
+            or _("No task waits for them yet; each may have happened."),
+            reverse("console:effects-unknown"),
+            shell.unknown,
+        )
+    if shell.asked:
+        yield Need(
+            "approval",
+            "stamp",
+            _("Payloads to approve or reject"),
+            _where(queues, TaskState.AWAITING_APPROVAL),
+            reverse("console:approvals"),
+            shell.asked,
+        )
 
 
 def _failed(queues: Sequence[QueueNow]) -> Iterator[Need]:
@@ -297,8 +308,10 @@ def _often(queues: Sequence[QueueNow]) -> Iterator[Need]:
 
 
 def _where(queues: Sequence[QueueNow], state: TaskState) -> str:
-    named = [f"{queue.name}: {queue.states[state]}" for queue in queues if queue.states.get(state)]
-    return " · ".join(named[:4])
+    """Which queues have tasks in this state, and how many; empty where none has."""
+    named = [f"{queue.name} {queue.states[state]}" for queue in queues if queue.states.get(state)]
+    told = " · ".join(named[:MAX_NAMED])
+    return _("Tasks that wait: %(queues)s") % {"queues": told} if told else ""
 
 
 def _tasks(**filters: str) -> str:

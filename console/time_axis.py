@@ -68,7 +68,8 @@ class Axis:
                 if (not ticks or x - ticks[-1][0] >= _TICK_GAP) and x <= RIGHT - 20:
                     ticks.append((x, moment))
                 second += step
-        return ticks
+        # A stretch too short for any round instant is still told where it begins.
+        return ticks or [(LEFT, self.first)]
 
     def _unbroken(self) -> list[tuple[datetime, datetime]]:
         stretches, start = [], self.first

@@ -1,5 +1,6 @@
 """The words of the console's templates: safe text, icons, state chips, times, numbers."""
 
+import re
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +25,8 @@ from coordinator.selectors.console_counts import COUNT_CAP
 
 register = template.Library()
 
+#: A digest, or an id that is one; its beginning tells it apart.
+_DIGEST: Final = re.compile(r"((?:sha256:)?[0-9a-f]{12})[0-9a-f]{52}")
 _UNSAID: Final = frozenset({"address"})
 _OURS: Final = frozenset({"token_id", "credential_id", "credential", "fencing_token"})
 _OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
@@ -69,8 +72,11 @@ def visible_attr(text: object) -> str:
 
 @register.filter(name="visible_value", is_safe=True)
 def visible_value(value: Any) -> SafeString:
-    """A value out of an event's data; secrets in it are masked."""
-    return visible.visible(visible.compact(mask_value(value)[0]))
+    """A value out of an event's data; secrets in it are masked, and digests cut: the whole is told on hover."""
+    shown = mask_value(value)[0]
+    if isinstance(shown, str) and (found := _DIGEST.fullmatch(shown)):
+        return format_html('<span title="{}">{}…</span>', shown, found[1])
+    return visible.visible(visible.compact(shown))
 
 
 @register.filter(name="visible_json", is_safe=True)

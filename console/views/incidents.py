@@ -114,7 +114,7 @@ def step(request: HttpRequest, incident_id: UUID, number: int) -> HttpResponse:
     if found is None or not STOP - 1 <= number <= REPORT:
         return refuse(request, 404, {"what": str(incident_id)})
     if not is_open(found, number):
-        return _locked(request, found)
+        return _locked(request, found, number)
     if request.method == "POST":
         return _take(request, found, number)
     return _show(request, found, number, None)
@@ -287,7 +287,7 @@ def _receipt(answer: StepTaken | CandidatesDecided) -> str:
             return _("Called off. The intake of each queue is as it was before.")
 
 
-def _locked(request: HttpRequest, found: IncidentRecord) -> HttpResponse:
+def _locked(request: HttpRequest, found: IncidentRecord, number: int) -> HttpResponse:
     """The page of a step that may not be taken yet: 409, with what holds it back."""
     gate = read_gate(found.incident_id)
     if found.state == "BUMPED" and gate is not None and not gate.open:
@@ -300,8 +300,14 @@ def _locked(request: HttpRequest, found: IncidentRecord) -> HttpResponse:
             "results": gate.pending_results,
         }
     else:
-        detail = _("The incident is %(state)s: this step is not open.") % {"state": found.state}
+        detail = _("The incident is %(state)s. Each step opens when the one before it is done.") % {
+            "state": found.state
+        }
     context = {"detail": detail, "back": f"/incidents/{found.incident_id}", "incident": found}
+    if (
+        request.method != "POST"
+    ):  # else a decision was sent, and is told not to have been carried out
+        context["step"] = number
     return refuse(request, 409, context)
 
 

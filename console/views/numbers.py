@@ -9,7 +9,7 @@ from console.figures import RANGES, in_unit, show_card
 from console.filters import MAX_TEXT
 from console.pages import page, refuse, shell_of, show
 from coordinator.selectors.drills import read_drills
-from coordinator.selectors.figures import Figure
+from coordinator.selectors.figures import Figure, Unit
 from coordinator.selectors.markers import read_markers, read_refusal_counts
 from coordinator.selectors.numbers import read_numbers
 
@@ -39,12 +39,15 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     found = read_numbers(queue=queue or None, hours=hours)
     card = next(each for each in found.cards if each.figure == name)
     markers = read_markers(since=found.since, queue=queue or None)
+    of_time = card.unit is Unit.SECONDS
+    drawn = draw_chart(card.points, card.slo, markers, of_time=of_time)
+    chart = drawn if card.points else None
     context = {
         **_common(request, hours, queue),
         "numbers": found,
         "shown": show_card(card, queue=queue),
-        "chart": draw_chart(card.points, card.slo, markers) if card.points else None,
-        "levels": [(y, in_unit(value, card.unit)) for y, value in _levels(card, markers)],
+        "chart": chart,
+        "levels": [(y, in_unit(value, card.unit)) for y, value in (chart.levels if chart else ())],
         "markers": markers,
         "points": [
             (point.at, in_unit(point.value, card.unit), point.measured)
@@ -53,10 +56,6 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
         "spans_days": hours > 24,
     }
     return show(request, "console/figure.html", context, every_seconds=EVERY_SECONDS)
-
-
-def _levels(card: Any, markers: Any) -> tuple[tuple[float, float], ...]:
-    return draw_chart(card.points, card.slo, markers).levels if card.points else ()
 
 
 def _asked(request: HttpRequest) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Max, Q
 
+from coordinator.canary import DRILL
 from coordinator.models import Attempt, Credential, Incident, Pool
 from coordinator.selectors.canaries import (
     MAX_FENCED_PART,
@@ -110,7 +111,7 @@ def read_canary(incident: IncidentRecord) -> Canary:
 
 
 def pools_to_switch_to(queues: Sequence[str]) -> list[PoolToSwitchTo]:
-    """Every pool, with the live credentials for these queues. Two queries."""
+    """Every pool but the one of the drills, with the live credentials for these queues. Two queries."""
     live = Credential.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=ServerClock()),
         revoked_at=None,
@@ -123,7 +124,7 @@ def pools_to_switch_to(queues: Sequence[str]) -> list[PoolToSwitchTo]:
         by_pool.setdefault(pool, []).append((names, used))
     return [
         _pool(row, by_pool.get(row.name, []), queues)
-        for row in Pool.objects.order_by("name")[:MAX_POOLS]
+        for row in Pool.objects.exclude(name=DRILL).order_by("name")[:MAX_POOLS]
     ]
 
 

@@ -11,6 +11,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from coordinator.canary import DRILL
+
 LEASES_LOOKED_AT: Final = 20_000
 ATTEMPTS_LOOKED_AT: Final = 5_000
 WORKERS_SHOWN: Final = 300
@@ -164,9 +166,11 @@ LEFT JOIN (
   FROM (SELECT attempt_id FROM coordinator_task WHERE state = 'CLAIMED' LIMIT %s) t
   JOIN coordinator_attempt a ON a.attempt_id = t.attempt_id GROUP BY 1
 ) h ON h.pool = p.name
+WHERE p.name <> %s
 ORDER BY p.name LIMIT %s
 """
 
 
 def read_pools() -> tuple[PoolRow, ...]:
-    return tuple(PoolRow(*row) for row in _fetch(_POOLS, [LEASES_LOOKED_AT, WORKERS_SHOWN]))
+    """Every pool but the one of the drills, which nobody works in."""
+    return tuple(PoolRow(*row) for row in _fetch(_POOLS, [LEASES_LOOKED_AT, DRILL, WORKERS_SHOWN]))

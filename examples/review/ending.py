@@ -126,6 +126,8 @@ class EndingStory:
         self._say(
             "the mail waits for a person: a mail server can't be asked afterwards, so somebody reads it first"
         )
+        self._say(f"  read it and decide: {self._site}/approvals/{approval_id}")
+        self._say("  or let somebody else do it, from a terminal:")
         self._say(f"  1. {_manage()} create_operator paula --role approver --token")
         self._say(f"  2. {self._command('approve', approval_id)}")
 
@@ -133,6 +135,8 @@ class EndingStory:
         self._say(
             f"nobody knows whether {effect.slot} has reached {effect.downstream}; a person finds out and says so:"
         )
+        self._say(f"  in the console: {self._site}/effects/{effect.effect_id}")
+        self._say("  or from a terminal:")
         self._say(f"  1. {_manage()} create_operator paula --role approver --token")
         self._say(f"  2. {self._command('effect', str(effect.effect_id))}")
         self._say(f"  3. {self._command('reconcile', '--help')}")

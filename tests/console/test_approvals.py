@@ -59,6 +59,20 @@ def test_the_inbox_is_sorted_by_the_time_that_is_left(desk: Desk) -> None:
     assert '<span class="count calm">5</span>' in page
 
 
+def test_the_overview_counts_what_the_pages_list_that_it_leads_to(desk: Desk) -> None:
+    page = client_of("anna").get("/").content.decode()
+    assert "5: Payloads to approve or reject" in page
+    assert "4: Effects whose outcome nobody knows" in page
+
+
+def test_a_task_that_waits_for_a_person_leads_to_the_decision(desk: Desk) -> None:
+    asked = Approval.objects.select_related("effect").get(approval_id=desk.refund)
+    page = client_of("anna").get(f"/tasks/{asked.effect.task_id}").content.decode()
+    head = page.split('class="verdict')[0]
+    assert f'href="/approvals/{desk.refund}"' in head
+    assert "Read and decide…" in head
+
+
 def test_what_waits_for_others_and_what_is_over_stand_apart(desk: Desk) -> None:
     anna = client_of("anna")
     anna.post(f"/approvals/{desk.transfer}", word(desk.transfer))

@@ -95,6 +95,8 @@ def test_a_review_tells_apart_what_can_not_be_acted_on(signed_in: Client, scene:
     page = signed_in.get(answer["Location"]).content.decode()
     assert "Cancel 1 task<" in page
     assert page.index("Will be cancelled") < page.index("Can't be acted on")
+    assert "What is over can&#x27;t be cancelled." in page
+    assert "<th>Detail</th>" not in page  # nothing was done yet, so there is none to tell
 
 
 def test_nothing_selected_is_told(signed_in: Client, scene: Scene) -> None:

@@ -139,6 +139,7 @@ def test_an_attempt_of_no_length_at_all_is_still_there() -> None:
     )
     assert drawn is not None
     assert drawn.lanes[0].bars[0].width >= 2
+    assert [at for _, at in drawn.ticks] == [drawn.lanes[0].attempt.started_at]
 
 
 def test_a_long_rest_is_drawn_short_with_a_break() -> None:

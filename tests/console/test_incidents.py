@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from coordinator.actors import system
-from coordinator.models import Event, Incident, IncidentCanary, Queue
+from coordinator.canary import DRILL
+from coordinator.models import Event, Incident, IncidentCanary, Pool, Queue
 from coordinator.selectors.canaries import CanaryPulse
 from coordinator.selectors.incidents import read_incident
 from coordinator.services import canaries
@@ -114,6 +115,10 @@ def test_steps_of_the_future_are_locked(siege: Siege) -> None:
         path(incident_id, 5), form(incident_id, to_pool="green", phrase="switch to green")
     )
     assert forged.status_code == 409
+    assert "Your decision was not carried out" in forged.content.decode()
+    looked_at = ben.get(path(incident_id, 5)).content.decode()
+    assert "Step 5 is not open yet" in looked_at
+    assert "Your decision" not in looked_at
     assert state(incident_id) == "STOPPED"
     assert ben.get(path(incident_id, 8)).status_code == 404
     assert ben.get(path(incident_id, 0)).status_code == 404
@@ -218,6 +223,8 @@ def test_only_a_pool_that_can_take_over_is_offered(siege: Siege) -> None:
     page = ben.get(path(incident_id, 5)).content.decode()
     assert "nobody could claim in orders" in page
     assert 'name="to_pool" value="idle" disabled' in page
+    Pool.objects.create(name=DRILL)
+    assert DRILL not in ben.get(path(incident_id, 5)).content.decode()
     forged = form(incident_id, to_pool="idle", phrase="switch to idle")
     answer = ben.post(path(incident_id, 5), forged)
     assert answer.status_code == 422

@@ -34,10 +34,20 @@ def test_a_course_has_gaps_where_nothing_was_measured() -> None:
 
 def test_a_course_stays_within_its_drawing() -> None:
     chart = draw_chart(course(0, 97, 3, 512), Slo(goal=400, limit=900), [])
-    assert [value for _, value in chart.levels] == [0, 250, 500, 750, 1000]
+    assert [value for _, value in chart.levels] == [0, 200, 400, 600, 800]
     assert all(0 <= y <= HEIGHT for y, _ in chart.levels)
     assert chart.goal_y is not None
     assert draw_chart(course(0.02, 0.01), Slo(goal=300, limit=900), []).goal_y is None
+
+
+@pytest.mark.parametrize(("highest", "minutes"), [(50, 0.25), (1_710, 10), (5_000, 30)])
+def test_the_lines_of_a_course_of_time_stand_at_round_minutes(
+    highest: float, minutes: float
+) -> None:
+    chart = draw_chart(
+        course(1, highest), Slo(goal=300, limit=900, at_most=False), [], of_time=True
+    )
+    assert [value for _, value in chart.levels] == [60 * minutes * part for part in range(5)]
 
 
 def test_what_was_done_meanwhile_stands_at_its_time() -> None:

@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+from coordinator.canary import DRILL
+from coordinator.models import Pool
 from coordinator.selectors import console_workers
 from coordinator.selectors.console_workers import read_held, read_pools, read_workers
 from tests import world
@@ -51,7 +53,9 @@ def test_a_credential_tells_what_it_holds(scene: Scene) -> None:
 
 
 def test_a_pool_tells_where_it_is_active_and_who_is_there(scene: Scene) -> None:
+    Pool.objects.create(name=DRILL)  # the drills' own is nobody's
     pools = {row.name: row for row in read_pools()}
     assert pools["blue"].queues == ["review"]
     assert (pools["blue"].credentials, pools["blue"].holders, pools["blue"].leases) == (1, 2, 2)
     assert pools["green"].queues == ["nightly"]
+    assert DRILL not in pools
