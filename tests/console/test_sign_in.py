@@ -64,7 +64,8 @@ def test_a_person_without_a_role_is_told_who_may(client: Client) -> None:
 def test_at_home_the_door_says_where_the_password_stands(client: Client, settings: Any) -> None:
     settings.ENVIRONMENT = "development"
     assert (
-        b"The terminal in which Tenure runs tells a name and its password." in client.get("/sign-in").content
+        b"The terminal in which Tenure runs tells a name and its password."
+        in client.get("/sign-in").content
     )
     settings.ENVIRONMENT = "production"
     assert b"The terminal in which" not in client.get("/sign-in").content
