@@ -2,20 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
-
-from django.utils.translation import gettext as _
 
 from console.columns import DEFAULT_COLUMNS, Column, read_columns
-from console.queries import read_query
 from coordinator.selectors.task_filters import TaskFilter
-from coordinator.states import RunState, TaskState
+from coordinator.states import RunState
+from coordinator.task_wishes import MAX_TEXT, as_uuid, id_range, wish_of
 
-MAX_TEXT: Final = 200
-_MIN_PREFIX: Final = 8
-_NAMES: Final = ("state", "queue", "kind", "owner", "run", "node", "q", "cols")
+__all__ = ["MAX_TEXT", "as_uuid", "id_range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,44 +43,12 @@ def query_string(values: Mapping[str, str]) -> str:
 
 def wanted_tasks(query: Mapping[str, Any]) -> Wanted:
     """The fields of the form, and what the query in `q` says beside them; the form's own word wins."""
-    typed = {name: str(query[name]).strip()[:MAX_TEXT] for name in _NAMES if query.get(name)}
-    typed = {name: value.replace("\x00", "") for name, value in typed.items() if value}
-    said = read_query(typed.get("q", ""))
-    meant, faults = {**said.fields, **typed}, dict(said.faults)
-    columns, unknown = read_columns(typed.get("cols", ""))
+    wish = wish_of(query)
+    faults = dict(wish.faults)
+    columns, unknown = read_columns(wish.typed.get("cols", ""))
     if unknown:
         faults["cols"] = unknown
-    ids = id_range(said.text)
-    wanted = TaskFilter(
-        state=_state(meant, faults),
-        queue=meant.get("queue", ""),
-        kind=meant.get("kind", ""),
-        owner=meant.get("owner", ""),
-        node=meant.get("node", ""),
-        run_id=_run(meant, faults),
-        ids=ids,
-        text="" if ids else said.text,
-        attempts_over=said.attempts_over,
-        epochs=said.epochs,
-        older_than=said.older_than,
-        younger_than=said.younger_than,
-    )
-    return Wanted(typed, wanted, faults, columns)
-
-
-def id_range(text: str) -> tuple[UUID, UUID] | None:
-    """The ids that begin with `text` (8 hexadecimal digits or more), or None where it is no id."""
-    digits = text.replace("-", "").lower()
-    if not _MIN_PREFIX <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
-        return None
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-
-
-def as_uuid(text: str | None) -> UUID | None:
-    try:
-        return UUID(text or "")
-    except ValueError:
-        return None
+    return Wanted(wish.typed, wish.tasks, faults, columns)
 
 
 def as_number(text: str | None) -> int | None:
@@ -95,21 +58,3 @@ def as_number(text: str | None) -> int | None:
 
 def run_state(text: str | None) -> RunState | None:
     return RunState(text) if text in set(RunState) else None
-
-
-def _state(typed: Mapping[str, str], faults: dict[str, str]) -> TaskState | None:
-    text = typed.get("state", "")
-    if not text or text in set(TaskState):
-        return TaskState(text) if text else None
-    faults["state"] = _("There is no such state. States: %(states)s.") % {
-        "states": ", ".join(TaskState)
-    }
-    return None
-
-
-def _run(typed: Mapping[str, str], faults: dict[str, str]) -> UUID | None:
-    text = typed.get("run", "")
-    found = as_uuid(text)
-    if text and found is None:
-        faults["run"] = _("Not a run's id. Copy it whole from the run's page.")
-    return found

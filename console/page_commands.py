@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from console.commands import WHY, Kwargs, Shown, Terminal, manage, read, send, tenure, terminal
+from console.commands import (
+    WHY,
+    Kwargs,
+    Shown,
+    Terminal,
+    manage,
+    path_of,
+    read,
+    send,
+    tenure,
+    terminal,
+)
 from console.incident_commands import incident_step
 
 
@@ -216,12 +227,42 @@ def _stop_bulk(k: Kwargs) -> list[Shown]:
     return [send("POST", "bulk", of, "stop", cli=cli, reason=WHY)]
 
 
+def _views(k: Kwargs) -> list[Shown]:  # noqa: ARG001
+    return [read("views", cli=tenure("views", "list", "--counts"), counts="true")]
+
+
+def _new_view(k: Kwargs) -> list[Shown]:  # noqa: ARG001
+    cli = tenure("views", "save", WHY, "state=READY")
+    return [send("POST", "views", cli=cli, name=WHY, query="state=READY")]
+
+
+def _view(k: Kwargs) -> list[Shown]:
+    of, cli = k["view_id"], tenure("views", "rename", WHY, WHY)
+    return [send("POST", "views", of, "rename", cli=cli, name=WHY, expected_name=WHY)]
+
+
+def _delete_view(k: Kwargs) -> list[Shown]:
+    of, cli = k["view_id"], tenure("views", "delete", WHY)
+    return [send("POST", "views", of, "delete", cli=cli, expected_name=WHY)]
+
+
+def _review_bulk(k: Kwargs) -> list[Shown]:  # noqa: ARG001
+    cli = tenure("bulk", "review", "cancel", "--state", "READY")
+    return [send("POST", "bulk", cli=cli, verb="cancel", filter={"state": "READY"})]
+
+
+def _undo_bulk(k: Kwargs) -> list[Shown]:
+    of = k["bulk_id"]
+    return [Shown(tenure("bulk", "undo", of), "POST", path_of("bulk", of, "undo"))]
+
+
 def _people(k: Kwargs) -> list[Shown]:  # noqa: ARG001
     return [manage("create_operator", WHY, "--role", "viewer")]
 
 
 def _token(k: Kwargs) -> list[Shown]:  # noqa: ARG001
-    return [manage("create_operator", WHY, "--role", "viewer", "--token")]
+    """Made and revoked by a person alone, in their session: no token makes another. This tells whose one is."""
+    return [read("me")]
 
 
 def _fixed(*shown: Shown) -> Callable[[Kwargs], list[Shown]]:
@@ -239,6 +280,12 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "run-lineage": lambda k: [read("runs", k["run_id"], "lineage")],
     "run-cancel": _cancel_run,
     "tasks": _TASKS,
+    "task-views": _views,
+    "task-view-new": _new_view,
+    "task-view": _view,
+    "task-view-delete": _delete_view,
+    "bulk-review": _review_bulk,
+    "task-bulk-undo": _undo_bulk,
     "task-bulks": _bulks,
     "task-bulk": _bulk,
     "task-bulk-stop": _stop_bulk,
@@ -312,8 +359,6 @@ WITHOUT: Final = frozenset(
     {
         "find", "task-export", "audit-export", "download", "incident", "incident-report", "menu", "theme", "shortcuts",
         "sign-in", "sign-out", "task-facets",
-        # The console's own: the API has no such thing.
-        "task-views", "task-view-new", "task-view", "task-view-delete", "bulk-review", "task-bulk-undo",
     }
 )  # fmt: skip
 

@@ -57,6 +57,10 @@ class Operation(StrEnum):
     RELEASE_RESTORE_HOLD = "release_restore_hold"
     SNOOZE_TASK = "snooze_task"
     WAKE_TASK = "wake_task"
+    LIST_VIEWS = "list_views"
+    SAVE_VIEW = "save_view"
+    RENAME_VIEW = "rename_view"
+    DELETE_VIEW = "delete_view"
     LIST_BULKS = "list_bulks"
     REVIEW_BULK = "review_bulk"
     READ_BULK = "read_bulk"
@@ -211,6 +215,11 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.RELEASE_RESTORE_HOLD: Rule(permission="reconcile"),
     _O.SNOOZE_TASK: _CANCEL,
     _O.WAKE_TASK: _CANCEL,
+    _O.LIST_VIEWS: _PEOPLE_SEE,
+    # Whoever sees the list keeps filters of it; only their maker, or who administers, changes one.
+    _O.SAVE_VIEW: _PEOPLE_SEE,
+    _O.RENAME_VIEW: _PEOPLE_SEE,
+    _O.DELETE_VIEW: _PEOPLE_SEE,
     _O.LIST_BULKS: _PEOPLE_SEE,
     _O.REVIEW_BULK: _CANCEL,
     _O.READ_BULK: _PEOPLE_SEE,

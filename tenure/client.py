@@ -38,6 +38,7 @@ from tenure.records import (
 from tenure.retrying import Repeat, RetryPolicy
 from tenure.rollout_steering import RolloutSteering
 from tenure.transport import Answer, Call, Retried, Transport, json_bytes
+from tenure.view_keeping import ViewKeeping
 
 Record = TypeVar("Record")
 
@@ -47,7 +48,9 @@ MOST_PAGES = 10_000
 LARGEST_PAGE = "200"
 
 
-class Client(AuditReading, BulkSteering, EffectSteering, IncidentSteering, RolloutSteering):
+class Client(
+    AuditReading, BulkSteering, EffectSteering, IncidentSteering, RolloutSteering, ViewKeeping
+):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 
     def __init__(

@@ -9,11 +9,18 @@ from uuid import UUID
 from django.db import connection
 from django.db.models.functions import Lower
 
-from coordinator.models import MAX_VIEW_NAME, SavedView
+from coordinator.models import MAX_VIEW_NAME, MAX_VIEW_QUERY, SavedView
 from coordinator.selectors.console_counts import COUNT_CAP, in_time
 from coordinator.selectors.task_filters import TaskFilter, pinned, sifted_sql, tasks_matching
 
-__all__ = ["MAX_VIEW_NAME", "ViewRecord", "find_view", "list_views", "view_record"]
+__all__ = [
+    "MAX_VIEW_NAME",
+    "MAX_VIEW_QUERY",
+    "ViewRecord",
+    "find_view",
+    "list_views",
+    "view_record",
+]
 
 #: All that there may be: a list that everybody reads has an end.
 MAX_VIEWS: Final = 50

@@ -23,6 +23,7 @@ from tenure.cli.printing import complain
 from tenure.cli.rollout import SHADOW_VERBS
 from tenure.cli.settings import UsageError, connect
 from tenure.cli.stages import QUEUE_VERBS
+from tenure.cli.views import VIEW_VERBS
 from tenure.errors import Problem, TenureError, Unreachable
 
 DONE, REFUSED, MISUSED, UNANSWERED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -116,6 +117,12 @@ def _add_groups(commands: Any, shared: argparse.ArgumentParser) -> None:
         description="What people did and what was refused is chained: a changed, removed or moved row no longer fits.",
         epilog="example: tenure audit verify audit.ndjson",
     )
+    views = commands.add_parser(
+        "views",
+        help="filters of the list of tasks that people keep for each other",
+        description="A saved view is a name and what stands in the address of the list; everybody sees all of them.",
+        epilog="example: tenure views list --counts",
+    )
     bulk = commands.add_parser(
         "bulk",
         help="cancel, reopen, snooze or wake many tasks",
@@ -127,6 +134,7 @@ def _add_groups(commands: Any, shared: argparse.ArgumentParser) -> None:
         (queue, QUEUE_VERBS),
         (audit, AUDIT_VERBS),
         (bulk, BULK_VERBS),
+        (views, VIEW_VERBS),
     )
     for part, found in groups:
         verbs = part.add_subparsers(required=True, metavar="VERB")

@@ -57,6 +57,10 @@ reopen_task          . . . . . O A
 release_restore_hold . . . . V O A
 snooze_task          . . . . . O A
 wake_task            . . . . . O A
+list_views           . . . U V O A
+save_view            . . . U V O A
+rename_view          . . . U V O A
+delete_view          . . . U V O A
 list_bulks           . . . U V O A
 review_bulk          . . . . . O A
 read_bulk            . . . U V O A

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import translation
 
 from console.filters import wanted_tasks
-from console.queries import MAX_EPOCH, read_query
 from coordinator.models import BulkJob
 from coordinator.selectors.console_tasks import list_tasks
+from coordinator.task_queries import MAX_EPOCH, read_query
 from tests.console.scene import Scene
 
 

@@ -55,6 +55,9 @@ def asked_for() -> set[str]:
     """Every message in the templates and the code of the console, and of our part of the admin."""
     found: set[str] = set()
     code = [ROOT / "console", ROOT / "coordinator" / "admin", ROOT / "coordinator" / "site"]
+    words = [ROOT / "coordinator" / f"task_{name}.py" for name in ("queries", "wishes")]
+    for path in words:
+        found |= set(messages_of(path.read_text()))
     for path in (each for folder in code for each in folder.rglob("*.py")):
         found |= set(messages_of(path.read_text()))
     for path in (ROOT / "templates").rglob("*.html"):
