@@ -22,6 +22,8 @@ from coordinator.site.web import web_options
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "bench"
+#: All processes of a place share it. It guards nothing: the place is on this machine alone, for a while.
+SECRET = "known-to-everyone-who-reads-the-bench-and-so-no-secret"  # noqa: S105
 READY_SECONDS = 60.0
 #: Stock durability: fsync and synchronous_commit stay on. Only room for the clients is made.
 SETTINGS = {"max_connections": "200"}
@@ -91,6 +93,7 @@ class Place:
             "DATABASE_URL": self.postgres.url,
             "TENURE_STATE": str(self.folder),
             "TENURE_LOG_LEVEL": "WARNING",
+            "SECRET_KEY": os.environ.get("SECRET_KEY") or SECRET,
             "PYTHONPATH": str(ROOT),
         }
 
@@ -110,7 +113,10 @@ class Place:
                 threads=self.web_threads,
             ),
         ]
-        self.web = subprocess.Popen(command, cwd=ROOT, env=self.environment)
+        # In a session of its own: a Ctrl-C in the terminal is for us, and we stop it in order.
+        self.web = subprocess.Popen(
+            command, cwd=ROOT, env=self.environment, start_new_session=True
+        )
         until = time.monotonic() + READY_SECONDS
         while time.monotonic() < until:
             try:

@@ -26,13 +26,13 @@ def in_time(read: Callable[[], T]) -> T | None:
 def capped_counts(
     wanted: Mapping[str, QuerySet[Any, Any]], *, cap: int = COUNT_CAP
 ) -> dict[str, int]:
-    """How many rows each query has, `cap + 1` for more, all in one round trip."""
+    """How many rows each query has, `cap + 1` for more, all in one round trip. Those that come first are counted."""
     if not wanted:
         return {}
     selects: list[str] = []
     params: list[Any] = []
     for name, rows in wanted.items():
-        query = rows.order_by().values("pk")[: cap + 1].query
+        query = rows.values("pk")[: cap + 1].query
         if query.is_empty():
             selects.append("SELECT %s, 0")
             params.append(name)

@@ -1,7 +1,7 @@
 """The task list of the console: keyset pages, capped counts (console design, 7.2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -15,6 +15,7 @@ from coordinator.selectors.console_counts import COUNT_CAP, capped_counts, in_ti
 from coordinator.selectors.task_filters import (
     TaskFilter,
     end_of_stretch,
+    in_order,
     pinned,
     sifted_sql,
     tasks_matching,
@@ -117,7 +118,7 @@ def _backward(wanted: TaskFilter, before: UUID | None, size: int) -> TaskPage:
     rows = tasks_matching(wanted)
     rows = rows.filter(task_id__lt=before) if before else rows
     rows = rows.filter(task_id__gte=end) if end else rows
-    found = _typed(rows.order_by("-task_id"), size + 1)
+    found = _typed(in_order(rows, wanted), size + 1)
     newer = before and (found[0].task_id if found else _just_before(before))
     if len(found) > size:
         return TaskPage(found[:size], newer, found[size - 1].task_id)
@@ -129,7 +130,7 @@ def _forward(wanted: TaskFilter, after: UUID | None, size: int) -> TaskPage:
     end = end_of_stretch(wanted, after=after)
     rows = tasks_matching(wanted).filter(task_id__gt=after)
     rows = rows.filter(task_id__lte=end) if end else rows
-    found = _typed(rows.order_by("task_id"), size + 1)
+    found = _typed(in_order(rows, wanted, newest_first=False), size + 1)
     page = found[:size][::-1]
     older = page[-1].task_id if page else _just_after(after)
     if len(found) > size:
@@ -162,12 +163,18 @@ def count_tasks(wanted: TaskFilter, *, newer_than: UUID | None = None) -> dict[s
 
 
 def _count_indexed(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:
-    base = tasks_matching(wanted, any_state=True)
-    queries = {str(state): base.filter(state=state) for state in TaskState}
-    queries["total"] = tasks_matching(wanted)
+    """The newest ones are counted, in an order that an index has: what a count reads is bounded with it."""
+    queries: dict[str, QuerySet[Task]] = {}
+    for state in TaskState:
+        of_state = replace(wanted, state=state)
+        queries[str(state)] = in_order(tasks_matching(of_state), of_state)
+    if not wanted.state:
+        queries["total"] = in_order(tasks_matching(wanted), wanted)
     if newer_than:
-        queries["new"] = tasks_matching(wanted).filter(task_id__gt=newer_than)
-    return capped_counts(queries)
+        newer = tasks_matching(wanted).filter(task_id__gt=newer_than)
+        queries["new"] = in_order(newer, wanted)
+    counts = capped_counts(queries)
+    return counts | ({"total": counts[str(wanted.state)]} if wanted.state else {})
 
 
 def _count_in_stretch(wanted: TaskFilter, newer_than: UUID | None) -> dict[str, int]:

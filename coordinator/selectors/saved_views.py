@@ -11,7 +11,13 @@ from django.db.models.functions import Lower
 
 from coordinator.models import MAX_VIEW_NAME, MAX_VIEW_QUERY, SavedView
 from coordinator.selectors.console_counts import COUNT_CAP, in_time
-from coordinator.selectors.task_filters import TaskFilter, pinned, sifted_sql, tasks_matching
+from coordinator.selectors.task_filters import (
+    TaskFilter,
+    in_order,
+    pinned,
+    sifted_sql,
+    tasks_matching,
+)
 
 __all__ = [
     "MAX_VIEW_NAME",
@@ -70,7 +76,7 @@ def _count_sql(wanted: TaskFilter) -> tuple[str, tuple[Any, ...]]:
     if wanted.is_sifted:
         sql, params = sifted_sql(wanted)
         return _CAPPED.format(f"{sql} LIMIT {COUNT_CAP + 1}"), params
-    rows = tasks_matching(wanted).order_by().values("pk")[: COUNT_CAP + 1]
+    rows = in_order(tasks_matching(wanted), wanted).values("pk")[: COUNT_CAP + 1]
     sql, params = rows.query.sql_with_params()
     return _CAPPED.format(sql), params
 

@@ -53,6 +53,12 @@ class TaskFilter:
         sieves = (self.kind, self.owner, self.node, self.text, self.epochs)
         return any(sieves) or self.attempts_over is not None
 
+    @property
+    def is_by_state(self) -> bool:
+        """Whether the index of states leads to it, and to few others. A run, ids and a queue lead to fewer."""
+        narrower = self.run_id or self.ids or self.queue
+        return self.state not in (None, TaskState.COMMITTED) and not narrower
+
 
 def pinned(wanted: TaskFilter) -> TaskFilter:
     """The filter with its ages measured now, once: pages, counts and batches of it then mean the same tasks."""
@@ -73,13 +79,26 @@ def tasks_matching(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[T
     return _indexed(wanted, any_state=any_state).filter(_sieve(wanted))
 
 
+def in_order(
+    rows: QuerySet[Task], wanted: TaskFilter, *, newest_first: bool = True
+) -> QuerySet[Task]:
+    """Tasks of a filter by their ids, which begin with the time of submission.
+
+    Where the index of states leads to them the state stands before the id: see `_indexed`.
+    """
+    if wanted.is_by_state:
+        return rows.order_by(*(("state", "-task_id") if newest_first else ("-state", "task_id")))
+    return rows.order_by("-task_id" if newest_first else "task_id")
+
+
 def sifted_sql(wanted: TaskFilter, *, any_state: bool = False) -> tuple[str, tuple[Any, ...]]:
     """`task_id, state, queue_id, kind` of the tasks of the newest stretch that a `pinned` filter asks for, as SQL.
 
     One statement can then count in several stretches, none of which it leaves.
     """
     fits = ExpressionWrapper(_sieve(wanted), output_field=BooleanField())
-    rows = _indexed(wanted, any_state=any_state).annotate(fits=fits).order_by("-task_id")
+    rows = _indexed(wanted, any_state=any_state).annotate(fits=fits)
+    rows = rows.order_by("-task_id") if any_state else in_order(rows, wanted)
     columns = ("task_id", "state", "queue_id", "kind", "fits")
     sql, params = rows.values_list(*columns)[:STRETCH].query.sql_with_params()
     names = ", ".join(columns)
@@ -97,9 +116,10 @@ def end_of_stretch(
         return None
     rows = _indexed(wanted)
     if after:
-        rows = rows.filter(task_id__gt=after).order_by("task_id")
-    else:
-        rows = (rows.filter(task_id__lt=before) if before else rows).order_by("-task_id")
+        rows = rows.filter(task_id__gt=after)
+    elif before:
+        rows = rows.filter(task_id__lt=before)
+    rows = in_order(rows, wanted, newest_first=not after)
     return rows.values_list("task_id", flat=True)[STRETCH - 1 : STRETCH].first()
 
 
@@ -113,7 +133,11 @@ def _indexed(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
     rows = Task.objects.all()
     exact = {"queue__name": wanted.queue, "run__run_id": wanted.run_id}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if wanted.state and not any_state:
+    if wanted.is_by_state and not any_state:
+        # Equality would tell the planner that the order is that of the primary key alone. It then may walk back
+        # through all that has finished since, to the oldest tasks that wait: it takes states to be spread evenly.
+        rows = rows.filter(state__gte=wanted.state, state__lte=wanted.state)
+    elif wanted.state and not any_state:
         rows = rows.filter(state=wanted.state)
     if wanted.ids:
         rows = rows.filter(task_id__range=wanted.ids)

@@ -7,7 +7,13 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from coordinator.models import Task
-from coordinator.selectors.task_filters import STRETCH, TaskFilter, end_of_stretch, tasks_matching
+from coordinator.selectors.task_filters import (
+    STRETCH,
+    TaskFilter,
+    end_of_stretch,
+    in_order,
+    tasks_matching,
+)
 
 BATCH: Final = 2_000
 
@@ -35,7 +41,7 @@ def walk(
         rows = rows.filter(task_id__lt=before) if before else rows
         rows = rows.filter(task_id__gte=end) if end else rows
         limit = min(BATCH, most - told)
-        found = list(prepare(rows).order_by("-task_id").values_list(*columns)[:limit])
+        found = list(in_order(prepare(rows), wanted).values_list(*columns)[:limit])
         told += len(found)
         yield found
         if len(found) == limit:

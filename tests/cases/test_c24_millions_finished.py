@@ -159,6 +159,25 @@ def test_c24_no_list_reads_more_and_counts_stop_at_their_bound(console: Client) 
     assert "10\u202f000+" in page or f"{CAP + 1:,}".replace(",", "\u202f") in page
 
 
+def test_c24_tasks_that_wait_are_found_behind_all_that_has_finished_since(by: Worker) -> None:
+    world.submit(*[world.node(f"more {n}") for n in range(FEW)], queue_name=QUEUE)
+    finish_until(2 * FEW)
+    waiting = TaskFilter(state=TaskState.READY)
+    pages: list[Any] = []
+    assert rows_read(lambda: pages.append(list_tasks(waiting))) < 5 * PAGE_SIZE + SLACK
+    (first,) = pages
+    assert (
+        rows_read(lambda: pages.append(list_tasks(waiting, before=first.older)))
+        < 5 * PAGE_SIZE + SLACK
+    )
+    newest = Task.objects.filter(state=TaskState.READY).order_by("-task_id")
+    expected = list(newest.values_list("task_id", flat=True)[: 2 * PAGE_SIZE])
+    assert [row.task_id for page in pages for row in page.rows] == expected
+    back: Any = list_tasks(waiting, after=pages[1].rows[0].task_id)
+    assert back.rows == first.rows
+    assert rows_read(lambda: console_tasks.count_tasks(waiting)) < 5 * CAP
+
+
 def test_c24_a_page_far_down_reads_what_the_first_one_reads(console: Client) -> None:
     finish_until(6_000)
     wanted = TaskFilter(state=TaskState.COMMITTED)
