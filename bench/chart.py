@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from bench.beside import best as best_of_peers
 from bench.goals import best
+from bench.svg import opening
 
 WIDTH: Final = 760
 LABEL: Final = 250
 ROW: Final = 26
-COLOURS: Final = {"tenure": "#2f86e5", "ceiling": "#7d8794", "peer": "#b7a26a"}
+CLASSES: Final = {"tenure": "f0", "ceiling": "f4", "peer": "f5"}
 
 
 def draw(figures: dict[str, Any]) -> str:
@@ -26,24 +27,18 @@ def draw(figures: dict[str, Any]) -> str:
     ]
     largest = max(value for _, value, _ in bars)
     height = ROW * len(bars) + 34
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-            ' role="img" aria-labelledby="title" font-family="system-ui, sans-serif" font-size="13">'
-        ),
-        '<title id="title">Finished tasks a second, each one\'s best setting, in one run on one server</title>',
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-    ]
+    title = "Finished tasks a second, each one's best setting, in one run on one server"
+    parts = [opening(width=WIDTH, height=height, title=escape(title))]
     for number, (name, value, kind) in enumerate(bars):
         top = 8 + number * ROW
         length = max(1, round((WIDTH - LABEL - 80) * value / largest))
         parts.append(
-            f'<text x="{LABEL - 8}" y="{top + 15}" text-anchor="end" fill="#1f2328">{escape(name)}</text>'
-            f'<rect x="{LABEL}" y="{top + 2}" width="{length}" height="{ROW - 8}" rx="2" fill="{COLOURS[kind]}"/>'
-            f'<text x="{LABEL + length + 6}" y="{top + 15}" fill="#1f2328">{value:,}</text>'
+            f'<text x="{LABEL - 8}" y="{top + 15}" text-anchor="end" class="ink">{escape(name)}</text>'
+            f'<rect x="{LABEL}" y="{top + 2}" width="{length}" height="{ROW - 8}" rx="2" class="{CLASSES[kind]}"/>'
+            f'<text x="{LABEL + length + 6}" y="{top + 15}" class="ink">{value:,}</text>'
         )
     foot = f"fdatasync/s {figures['fdatasync_per_s']:,}; PostgreSQL, clients and servers share the machine"
     parts.append(
-        f'<text x="8" y="{height - 8}" font-size="11" fill="#57606a">{escape(foot)}</text></svg>\n'
+        f'<text x="8" y="{height - 8}" font-size="11" class="quiet">{escape(foot)}</text></svg>\n'
     )
     return "".join(parts)

@@ -57,6 +57,12 @@ def signed_in(place: Place, name: str) -> "Browser":
     return browser
 
 
+def _token(page: str) -> str:
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert token is not None, page[:300]
+    return token[1]
+
+
 class Browser:
     """One kept connection with its cookies."""
 
@@ -66,9 +72,7 @@ class Browser:
 
     def sign_in(self, name: str, password: str) -> None:
         _, page = self._ask("GET", "/sign-in")
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token is not None, page[:300]
-        form = {"csrfmiddlewaretoken": token[1], "username": name, "password": password}
+        form = {"csrfmiddlewaretoken": _token(page), "username": name, "password": password}
         status, page = self._ask("POST", "/sign-in", urlencode(form))
         assert status == 302, page[:300]
 
@@ -84,10 +88,20 @@ class Browser:
         assert status == 200, (path, status, page[:300])
         return (time.perf_counter() - begin) * 1000
 
-    def _ask(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
+    def post(self, path: str, body: str) -> tuple[int, str]:
+        """A call of the API, as the console's scripts make it: JSON, with the page's token."""
+        token = _token(self.read("/"))
+        return self._ask(
+            "POST", path, body, {"Content-Type": "application/json", "X-CSRFToken": token}
+        )
+
+    def _ask(
+        self, method: str, path: str, body: str | None = None, more: dict[str, str] | None = None
+    ) -> tuple[int, str]:
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
+        headers |= more or {}
         try:
             response = self._sent(method, path, body, headers)
         except http.client.RemoteDisconnected:  # the server closes what was idle for long

@@ -23,7 +23,7 @@ from coordinator.site.web import web_options
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "bench"
 #: All processes of a place share it. It guards nothing: the place is on this machine alone, for a while.
-SECRET = "known-to-everyone-who-reads-the-bench-and-so-no-secret"  # noqa: S105
+SECRET = "known-to-everyone-who-reads-the-bench-and-so-no-secret"
 READY_SECONDS = 60.0
 #: Stock durability: fsync and synchronous_commit stay on. Only room for the clients is made.
 SETTINGS = {"max_connections": "200"}
@@ -114,9 +114,7 @@ class Place:
             ),
         ]
         # In a session of its own: a Ctrl-C in the terminal is for us, and we stop it in order.
-        self.web = subprocess.Popen(
-            command, cwd=ROOT, env=self.environment, start_new_session=True
-        )
+        self.web = subprocess.Popen(command, cwd=ROOT, env=self.environment, start_new_session=True)
         until = time.monotonic() + READY_SECONDS
         while time.monotonic() < until:
             try:

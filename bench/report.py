@@ -8,14 +8,14 @@ from bench.goals import is_reached
 def show(figures: dict[str, Any]) -> str:
     parts = [
         f"fdatasync/s: {figures['fdatasync_per_s']}\n",
-        _table(
+        table(
             ("what", "clients", "cycles/s", "claim p50 / p95 ms", "commit p50 ms"),
             [_cycle_cells(row) for row in figures["rows"]],
         ),
     ]
     if figures["peers"]:
         parts.append(
-            _table(
+            table(
                 (
                     "peer",
                     "processes, settings",
@@ -31,15 +31,15 @@ def show(figures: dict[str, Any]) -> str:
             )
         )
     parts += [
-        _table(
+        table(
             ("width", "fan-in µs per edge", "without edges", "fan-out µs per edge"),
             [tuple(str(value) for value in row.values()) for row in figures["fans"]],
         ),
-        _table(
+        table(
             ("page", "p50 / p95 ms to its first byte"),
             [(row["page"], f"{row['p50_ms']} / {row['p95_ms']}") for row in figures["pages"]],
         ),
-        _table(("figure", "goal", "reached"), [_goal_cells(row) for row in figures["ratios"]]),
+        table(("figure", "goal", "reached"), [_goal_cells(row) for row in figures["ratios"]]),
     ]
     return "\n".join(parts)
 
@@ -80,6 +80,7 @@ def _goal_cells(row: dict[str, Any]) -> tuple[str, ...]:
             return (row["goal"], bound, f"{row['reached']:g} — not reached")
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Markdown."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
