@@ -97,8 +97,9 @@ def sifted_sql(wanted: TaskFilter, *, any_state: bool = False) -> tuple[str, tup
     One statement can then count in several stretches, none of which it leaves.
     """
     fits = ExpressionWrapper(_sieve(wanted), output_field=BooleanField())
-    rows = _indexed(wanted, any_state=any_state).annotate(fits=fits)
-    rows = rows.order_by("-task_id") if any_state else in_order(rows, wanted)
+    found = _indexed(wanted, any_state=any_state)
+    found = found.order_by("-task_id") if any_state else in_order(found, wanted)
+    rows = found.annotate(fits=fits)
     columns = ("task_id", "state", "queue_id", "kind", "fits")
     sql, params = rows.values_list(*columns)[:STRETCH].query.sql_with_params()
     names = ", ".join(columns)
