@@ -54,10 +54,11 @@ chaos: $(VENV)/.dev
 	$(PY) -m tests.chaos $(ARGS)
 	$(if $(ARGS),,$(PY) -m tests.chaos --bugs --seconds 45)
 
+# The figures and the chart of docs/performance.md are written anew; `git diff docs/measured` shows what has changed.
 # The peers' clients stay out of our own environment. Redis, RabbitMQ and etcd are measured where they are installed.
 PEERS := .venv-peers
 bench: $(VENV)/.dev $(PEERS)/.installed
-	$(PY) -m bench --peers $(PEERS)/bin/python $(ARGS)
+	$(PY) -m bench --peers $(PEERS)/bin/python --json docs/measured/bench.json --chart docs/measured/bench.svg $(ARGS)
 
 $(PEERS)/.installed: bench/peers/requirements.txt | $(PY)
 	@$(PYTHON) -m venv $(PEERS)

@@ -4,6 +4,7 @@
     python -m bench --quick          a smoke test of the same
     python -m bench --peers PYTHON   the peers too, in a virtual environment of their own (`make bench`)
     python -m bench --json out.json --chart out.svg
+    python -m bench --from out.json --chart out.svg   tell and draw again what was measured
 
 Absolute figures move with the machine; what counts are the ratios of one run.
 """
@@ -39,12 +40,19 @@ def main() -> int:
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has the peers")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     parser.add_argument("--chart", type=Path, help="draw tasks a second there, as SVG")
+    parser.add_argument(
+        "--from", dest="measured", type=Path, help="measure nothing: what --json wrote"
+    )
     options = parser.parse_args()
-    figures = run(
-        seconds=2.0 if options.quick else options.seconds,
-        finished=20_000 if options.quick else options.finished,
-        peers=options.peers,
-        quick=options.quick,
+    figures = (
+        json.loads(options.measured.read_text())
+        if options.measured
+        else run(
+            seconds=2.0 if options.quick else options.seconds,
+            finished=20_000 if options.quick else options.finished,
+            peers=options.peers,
+            quick=options.quick,
+        )
     )
     sys.stdout.write(show(figures))
     if options.json:

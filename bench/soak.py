@@ -44,18 +44,26 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, help="write the samples and figures there")
     parser.add_argument("--chart", type=Path, help="draw their growth there, as SVG")
+    parser.add_argument(
+        "--from", dest="measured", type=Path, help="measure nothing: what --json wrote"
+    )
     options = parser.parse_args()
-    os.environ |= retention.SETTINGS  # all processes of the place inherit it
-    chosen = seeds.chosen(options)
-    with chosen.place(web_threads=WEB_THREADS) as place:
-        chosen.sow(place)
-        told = soak(place, options)
+    told = json.loads(options.measured.read_text()) if options.measured else measure(options)
     sys.stdout.write(show(told))
     if options.json:
         options.json.write_text(json.dumps(told, indent=1) + "\n")
     if options.chart:
         options.chart.write_text(growth_chart.draw(told))
     return 0
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """A soak in the place that was asked for."""
+    os.environ |= retention.SETTINGS  # all processes of the place inherit it
+    chosen = seeds.chosen(options)
+    with chosen.place(web_threads=WEB_THREADS) as place:
+        chosen.sow(place)
+        return soak(place, options)
 
 
 def soak(place: Place, options: argparse.Namespace) -> dict[str, Any]:

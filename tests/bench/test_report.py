@@ -1,12 +1,16 @@
 """A run of the bench as text and picture: what was not reached or not measured says so."""
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 from bench.beside import best
 from bench.chart import draw
 from bench.goals import GOALS, is_reached, ratios
 from bench.report import show
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
 
 
 def figures(**changed: Any) -> dict[str, Any]:
@@ -94,3 +98,11 @@ def test_the_chart_is_a_picture_with_a_bar_for_each_and_their_names_escaped() ->
     assert "<b>&" in names
     bars = [each for each in svg.iter("{http://www.w3.org/2000/svg}rect") if each.get("rx")]
     assert len(bars) == 5
+
+
+def test_the_chart_of_the_docs_is_drawn_from_the_figures_beside_it() -> None:
+    measured = DOCS / "measured"
+    told = json.loads((measured / "bench.json").read_text())
+    assert (measured / "bench.svg").read_text() == draw(told)
+    assert "measured/bench.svg" in (DOCS / "performance.md").read_text()
+    assert show(told)
