@@ -160,6 +160,10 @@ def _reveal(of: str, key: str, part: str) -> Callable[[Kwargs], list[Shown]]:
     return shown
 
 
+def _reveal_whole(of: str, key: str) -> Callable[[Kwargs], list[Shown]]:
+    return lambda k: [send("POST", of, k[key], "reveal", reason=WHY)]
+
+
 def _reveal_approval(k: Kwargs) -> list[Shown]:
     return [Shown(tenure("approve", k["approval_id"], "--reveal", WHY))]
 
@@ -297,6 +301,8 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "task-input": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
     "task-raw": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
     "task-reveal": _reveal("tasks", "task_id", "input"),
+    "run-reveal": _reveal_whole("runs", "run_id"),
+    "event-reveal": _reveal_whole("events", "event_id"),
     "task-cancel": _decide("cancel", "cancel"),
     "task-reopen": _decide("reopen", "reopen", expected_state_version=WHY),
     "task-revise": _revise,

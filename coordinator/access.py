@@ -105,6 +105,8 @@ class Operation(StrEnum):
     LIST_TASK_EFFECTS = "list_task_effects"
     REVEAL_EFFECT = "reveal_effect"
     REVEAL_TASK = "reveal_task"
+    REVEAL_RUN = "reveal_run"
+    REVEAL_EVENT = "reveal_event"
     LIST_APPROVALS = "list_approvals"
     READ_APPROVAL = "read_approval"
     APPROVE = "approve"
@@ -252,6 +254,8 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.LIST_TASK_EFFECTS: _READ,
     _O.REVEAL_EFFECT: Rule(permission="reveal_secrets"),
     _O.REVEAL_TASK: Rule(permission="reveal_secrets"),
+    _O.REVEAL_RUN: Rule(permission="reveal_secrets"),
+    _O.REVEAL_EVENT: Rule(permission="reveal_secrets"),
     _O.LIST_APPROVALS: _PEOPLE_SEE,
     _O.READ_APPROVAL: _PEOPLE_SEE,
     _O.APPROVE: _APPROVE,

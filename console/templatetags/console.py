@@ -20,7 +20,7 @@ from lucide.templatetags.lucide import lucide
 from console import times, visible
 from console.filters import Wanted, query_string
 from console.looks import Share, fill_of, look_of, shares
-from coordinator.secrets import mask_value
+from coordinator.secrets import mask_text, mask_value
 from coordinator.selectors.console_counts import COUNT_CAP
 
 register = template.Library()
@@ -124,6 +124,14 @@ def _masked_member(key: str, value: Any) -> Any:
     if key in _OURS:
         return value
     return mask_value({key: value})[0][key]
+
+
+@register.filter
+def hides(data: Any) -> bool:
+    """Whether something of an event's data, or of stored JSON text, is masked where it is told."""
+    if isinstance(data, str):
+        return bool(mask_text(data).hidden)
+    return any(_masked_member(key, value) != value for key, value in data.items())
 
 
 @register.simple_tag

@@ -1,6 +1,6 @@
 """Revealing what is masked: a reason is asked for, and the value stands once, in the answer (console design, 3.7)."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +18,8 @@ from coordinator.selectors import console_approval
 from coordinator.selectors.downstreams import secret_pointers
 from coordinator.services.reveals import Part, Subject, reveal
 
+#: No event has a greater one: bigints end there.
+MAX_ID: Final = 10**18
 _BOTH = ("GET", "HEAD", "POST")
 
 
@@ -59,6 +61,22 @@ def task(request: HttpRequest, task_id: UUID, part: str) -> HttpResponse:
     tab = "task-candidates" if part == Part.CANDIDATE else "task-input"
     back = reverse(f"console:{tab}", args=[task_id])
     return _reveal(request, wanted, {"subject": str(task_id)[:8], "back": back})
+
+
+@page(methods=_BOTH)
+def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
+    back = reverse("console:run", args=[run_id])
+    context = {"subject": str(run_id)[:8], "back": back}
+    return _reveal(request, Subject(Part.METADATA, run_id=run_id), context)
+
+
+@page(methods=_BOTH)
+def event(request: HttpRequest, event_id: int) -> HttpResponse:
+    if event_id > MAX_ID:
+        return refuse(request, 404, {"what": str(event_id)})
+    back = f"{reverse('console:audit')}?before={event_id + 1}#e-{event_id}"
+    context = {"subject": f"#{event_id}", "back": back}
+    return _reveal(request, Subject(Part.EVENT, event_id=event_id), context)
 
 
 def _reveal(

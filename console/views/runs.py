@@ -9,6 +9,7 @@ from console.filters import as_number, run_state
 from console.graphs import FOLD_ABOVE, draw_dag
 from console.pages import page, refuse, show
 from console.people import permit
+from coordinator.secrets import mask_text
 from coordinator.selectors import console_runs, lineage, runs
 from coordinator.states import RunState
 
@@ -75,12 +76,13 @@ def run_lineage(request: HttpRequest, run_id: UUID) -> HttpResponse:
 
 def _run_context(request: HttpRequest, run: Any) -> dict[str, Any]:
     progress = runs.progress_of([run])[run.pk]
-    metadata = run.metadata if permit(request, "view_payload") and run.metadata != "{}" else ""
+    shown = permit(request, "view_payload") and run.metadata != "{}"
     return {
         "run": run,
         "states": progress,
         "committed": progress.get("COMMITTED", 0),
-        "metadata": metadata,
+        "metadata": mask_text(run.metadata) if shown else None,
+        "may_reveal": permit(request, "reveal_secrets"),
         "may_cancel": permit(request, "cancel"),
     }
 

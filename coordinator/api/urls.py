@@ -70,6 +70,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<str:run_id>", runs.OneRun.as_view()),
     path("runs/<str:run_id>/lineage", runs.RunLineage.as_view()),
     path("runs/<str:run_id>/cancel", runs.RunCancel.as_view()),
+    path("runs/<str:run_id>/reveal", reveals.RunReveal.as_view()),
+    path("events/<str:event_id>/reveal", reveals.EventReveal.as_view()),
     path("tasks", tasks.Tasks.as_view()),
     path("tasks/<str:task_id>", tasks.OneTask.as_view()),
     path("tasks/<str:task_id>/attempts", tasks.TaskAttempts.as_view()),

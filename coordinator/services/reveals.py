@@ -5,9 +5,12 @@ from enum import StrEnum
 from typing import Any, Final, assert_never
 from uuid import UUID
 
+import orjson
+
 from coordinator.actors import Actor, ActorKind
 from coordinator.clock import CLOCK, clock_of
-from coordinator.models import CanonicalCommit, EffectSlot, StagedResult, Task
+from coordinator.digests import sha256
+from coordinator.models import CanonicalCommit, EffectSlot, Event, Run, StagedResult, Task
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.secrets import MAX_NAMED, Hidden, mask_text
@@ -29,17 +32,21 @@ class Part(StrEnum):
     INPUT = "input"  # of a task
     RESULT = "result"  # the canonical one
     CANDIDATE = "candidate"  # a result that an attempt has put aside
+    METADATA = "metadata"  # of a run
+    EVENT = "event"  # what an event says, without the address of who did it
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One stored JSON text: of an effect, of a task, or a candidate's by attempt and digest."""
+    """One stored JSON text: of an effect, a task, a run or an event; a candidate's by attempt and digest."""
 
     part: Part
     effect_id: str | None = None
     task_id: UUID | None = None
     attempt_id: UUID | None = None
     digest: str = ""
+    run_id: UUID | None = None
+    event_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,9 @@ class _Found:
 
     text: str
     digest: str
-    queue_id: int
-    run_id: int
-    task_id: UUID
+    queue_id: int | None
+    run_id: int | None
+    task_id: UUID | None
     pointers: tuple[str, ...] = ()
 
 
@@ -103,6 +110,8 @@ def _reveal(subject: Subject, reason: str, actor: Actor) -> Revealed | Refusal:
     }
     if subject.effect_id:
         told["effect_id"] = subject.effect_id
+    if subject.event_id:
+        told["event_id"] = subject.event_id
     fact = Fact(
         EventKind.SECRET_REVEALED,
         queue_id=found.queue_id,
@@ -133,6 +142,10 @@ def _find(subject: Subject) -> _Found | None:
                 result_digest=subject.digest,
             )
             row = _result(staged, "attempt__task__")
+        case Part.METADATA:
+            return _of_run(subject)
+        case Part.EVENT:
+            return _of_event(subject)
         case _:
             assert_never(subject.part)
     return None if row is None else _Found(*row)
@@ -151,6 +164,23 @@ def _of_effect(subject: Subject) -> _Found | None:
     if subject.part is Part.PAYLOAD:
         return replace(found, pointers=secret_pointers(downstream))
     return found
+
+
+def _of_run(subject: Subject) -> _Found | None:
+    run = Run.objects.filter(run_id=_known(subject.run_id)).first()
+    if run is None:
+        return None
+    return _Found(run.metadata, sha256(run.metadata.encode()), run.queue_id, run.pk, None)
+
+
+def _of_event(subject: Subject) -> _Found | None:
+    """Where somebody did it from is for administrators alone, and no secret of this kind."""
+    event = Event.objects.filter(pk=subject.event_id or 0).first()
+    if event is None:
+        return None
+    said = {name: value for name, value in event.data.items() if name != "address"}
+    text = orjson.dumps(said)
+    return _Found(text.decode(), sha256(text), event.queue_id, event.run_id, event.task_id)
 
 
 def _result(rows: Any, way: str) -> tuple[Any, ...] | None:

@@ -91,6 +91,8 @@ group_effects        W S . U V O A
 list_task_effects    W S . U V O A
 reveal_effect        . . . . V . A
 reveal_task          . . . . V . A
+reveal_run           . . . . V . A
+reveal_event         . . . . V . A
 list_approvals       . . . U V O A
 read_approval        . . . U V O A
 approve              . . . . V . A

@@ -1,6 +1,7 @@
 """Secrets over HTTP: whole for workers, masked for people, revealed for a reason (contract 15)."""
 
 import json
+from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission
@@ -161,3 +162,36 @@ def test_who_administers_and_may_not_reveal_is_given_masks_alone(api: Api) -> No
         reply = api.admin.post("/audit/lines/reveal", {"reason": WHY, "first": number})
     assert reply.status == 403
     assert SECRET not in read(api.admin, f"/audit/lines?first={number}")
+
+
+def test_a_runs_metadata_is_revealed_for_a_reason(api: Api) -> None:
+    body = {"queue": "q", "name": "r", "metadata": {"ci": {"token": SECRET}}, "nodes": [node("a")]}
+    run = api.admin.keyed("/runs", body).body["run_id"]
+    plain = api.admin.keyed("/runs", {**body, "metadata": {"n": 1}}).body["run_id"]
+    path = f"/runs/{run}/reveal"
+    with nothing_moves():
+        assert api.operator.post(path, {"reason": WHY}).status == 403
+        assert api.approver.post(path, {"reason": "no"}).pointers == {"/reason"}
+        assert api.approver.post(f"/runs/{plain}/reveal", {"reason": WHY}).pointers == {"/part"}
+        assert api.approver.post(f"/runs/{uuid4()}/reveal", {"reason": WHY}).status == 404
+    reply = api.approver.post(path, {"reason": WHY})
+    assert (reply.body["value"], reply.body["places"]) == (body["metadata"], ["/ci/token"])
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert event.run is not None
+    assert (event.data["part"], event.run.run_id) == ("metadata", UUID(run))
+    assert SECRET not in str(event.data)
+
+
+def test_what_an_event_says_is_revealed_without_the_address(api: Api) -> None:
+    api.operator.post("/queues/q/intake", {"intake": "STOPPED", "reason": f"Bearer {SECRET}"})
+    told = Event.objects.get(kind="INTAKE_STOPPED")
+    path = f"/events/{told.pk}/reveal"
+    with nothing_moves():
+        assert api.operator.post(path, {"reason": WHY}).status == 403
+        for nothing in ("0", "x", "9" * 30, "-1"):
+            assert api.approver.post(f"/events/{nothing}/reveal", {"reason": WHY}).status == 404
+    reply = api.approver.post(path, {"reason": WHY})
+    assert reply.body["value"] == {"reason": f"Bearer {SECRET}"}
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert (event.data["event_id"], event.data["places"]) == (told.pk, ["/reason"])
+    assert SECRET not in str(event.data)

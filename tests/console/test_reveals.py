@@ -6,9 +6,11 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from coordinator.models import Approval, Downstream, EffectSlot, Event, Task
+from coordinator.services.cancels import cancel_task
 from coordinator.services.endings import fail_attempt
 from coordinator.services.reconciliation import Finding, Method, Verdict, reconcile_effect
 from coordinator.states import Guarantee
@@ -294,3 +296,34 @@ def test_a_receipt_that_was_shown_masked_is_kept_as_it_is(transactional_db: None
     assert told(page) == []
     assert "[masked: name #" in page
     assert told(reveal(anna, f"/effects/{effect_id}/reveal/receipt").content.decode()) == [PASSWORD]
+
+
+def test_what_an_event_and_a_run_hold_is_revealed_from_where_it_is_masked(asked: Approval) -> None:
+    anna, olga = client_of("anna"), client_of("olga", "operator")
+    run = asked.effect.task.run
+    with world.guarded(), connection.cursor() as cursor:
+        secret = '{"ci":{"token":"' + PASSWORD + '"}}'
+        cursor.execute("UPDATE coordinator_run SET metadata = %s WHERE id = %s", [secret, run.pk])
+    secret = f"Bearer {PASSWORD}"
+    cancel_task(task_id=asked.effect.task_id, reason=secret, actor=world.operator())
+    gone = Event.objects.get(kind="CANCELLED", task_id=asked.effect.task_id)
+    pages = {
+        f"/runs/{run.run_id}": f"/runs/{run.run_id}/reveal",
+        f"/tasks/{asked.effect.task_id}/events": f"/events/{gone.pk}/reveal",
+    }
+    for page, address in pages.items():
+        masked = anna.get(page).content.decode()
+        assert f'href="{address}"' in masked
+        assert told(masked) == []
+        assert told(anna.get(address).content.decode()) == []
+        assert reveal(olga, address).status_code == 403
+        assert reveal(anna, address, reason="short").status_code == 422
+        assert told(body(reveal(anna, address))) == [PASSWORD]
+    seen = Event.objects.filter(kind="SECRET_REVEALED").order_by("id")
+    assert [(each.actor, each.data["part"]) for each in seen] == [
+        ("operator:anna", "metadata"),
+        ("operator:anna", "event"),
+    ]
+    assert anna.get(f"/runs/{uuid4()}/reveal").status_code == 200
+    assert reveal(anna, f"/runs/{uuid4()}/reveal").status_code == 404
+    assert anna.get(f"/events/{10**19}/reveal").status_code == 404

@@ -97,6 +97,10 @@ class RevealTaskBody(Body):
     result_digest: Digest | None = None
 
 
+class RevealBody(Body):
+    reason: Reason
+
+
 class ApproveBody(Body):
     """`expected_version`: how many decisions were seen; another count by now is refused."""
 

@@ -1,17 +1,21 @@
 """Reveals: the stored JSON of what people are given masked, once, for a reason (console design, 3.7)."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
 from coordinator.access import Operation, sees_payloads
 from coordinator.actors import Actor
-from coordinator.api.bodies.effects import RevealEffectBody, RevealTaskBody
+from coordinator.api.bodies.effects import RevealBody, RevealEffectBody, RevealTaskBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.paths import effect_id_of, uuid_of
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.secrets import MAX_NAMED
 from coordinator.services.reveals import Part, Subject, reveal
+
+#: Of an event's id.
+MAX_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +69,30 @@ class TaskReveal(Endpoint):
             digest=body.result_digest or "",
         )
         return revealed(call.caller, subject, body.reason)
+
+
+class RunReveal(Endpoint):
+    @operation(
+        Operation.REVEAL_RUN,
+        "Reveal a run's masked metadata, for a reason; who looked is on record",
+        body=RevealBody,
+        answer=RevealedPart,
+        refusals=(Outcome.NOT_FOUND, Outcome.FORBIDDEN),
+    )
+    def post(self, call: Call[RevealBody], run_id: str) -> RevealedPart | Refusal:
+        subject = Subject(Part.METADATA, run_id=uuid_of(run_id, "run"))
+        return revealed(call.caller, subject, call.body.reason)
+
+
+class EventReveal(Endpoint):
+    @operation(
+        Operation.REVEAL_EVENT,
+        "Reveal what is masked of an event, for a reason; who looked is on record",
+        body=RevealBody,
+        answer=RevealedPart,
+        refusals=(Outcome.NOT_FOUND, Outcome.FORBIDDEN),
+    )
+    def post(self, call: Call[RevealBody], event_id: str) -> RevealedPart | Refusal:
+        digits = event_id if event_id.isascii() and event_id.isdigit() else ""
+        known = int(digits) if 0 < len(digits) <= MAX_DIGITS else 0
+        return revealed(call.caller, Subject(Part.EVENT, event_id=known), call.body.reason)
