@@ -1,33 +1,32 @@
 """Photographs every page of the console: light and dark, 320, 768 and 1440 pixels wide.
 
-    python -m tests.console.screenshots [FOLDER] [--only NAME] [--chosen]
+    python -m tests.console.screenshots [FOLDER] [--only NAME] [--gallery]
 
-Starts a database, a server and a browser of its own, composes the scene of the tests, and stops
-everything again. `--chosen` takes only the few that stand in docs/screenshots.
+Starts a database, a server and a browser of its own, composes the worlds of the tests, and stops
+everything again. `--gallery` renews docs/screenshots: each page wide and light, narrow and dark, as
+WebP, with the page that shows them.
 """
 
 import argparse
+import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from tests import plugin
+from tests.console.album import Album, Shown, before_the_incident, during_an_incident
 
 WIDTHS: Final = (320, 768, 1440)
-CHOSEN: Final = frozenset(
-    {
-        "overview-light-1440",
-        "overview-dark-320",
-        "task-timeline-light-1440",
-        "task-timeline-dark-1440",
-        "run-light-1440",
-        "tasks-dark-1440",
-        "approval-light-1440",
-        "effect-dark-1440",
-        "incident-bump-light-1440",
-    }
+SCHEMES: Final = ("light", "dark")
+GALLERY: Final = (("light", 1440), ("dark", 320))
+#: Beside those: pictures that other pages of the documentation show.
+ALSO: Final = frozenset(
+    {"task-timeline-dark-1440", "tasks-dark-1440", "effect-dark-1440", "overview-dark-1440"}
 )
+#: What is longer is cut in the gallery: a list goes on as it began.
+LONGEST: Final = {1440: 1500, 768: 1500, 320: 1600}
+QUALITY: Final = 72
 
 
 def main() -> None:
@@ -36,14 +35,11 @@ def main() -> None:
     )
     parser.add_argument("folder", nargs="?", default="docs/screenshots", type=Path)
     parser.add_argument("--only", default="", help="only pages whose name begins so")
-    parser.add_argument(
-        "--chosen", action="store_true", help="only those that the documentation shows"
-    )
+    parser.add_argument("--gallery", action="store_true", help="those of the documentation")
     parser.add_argument("--width", type=int, action="append", help="instead of 320, 768 and 1440")
-    parser.add_argument(
-        "--scheme", choices=("light", "dark"), action="append", help="instead of both"
-    )
+    parser.add_argument("--scheme", choices=SCHEMES, action="append", help="instead of both")
     parser.add_argument("--language", default="en", help="what the browser asks for: en or zh")
+    parser.add_argument("--mirrored", action="store_true", help="from right to left")
     wanted = parser.parse_args()
     plugin.pytest_load_initial_conftests()
     try:
@@ -59,48 +55,70 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
     import django
 
     django.setup()
+    wanted.folder.mkdir(parents=True, exist_ok=True)
     with _served() as url:
         from tests.console.conftest import session_cookie
-        from tests.console.desk import compose_desk
-        from tests.console.scene import compose, person
+        from tests.console.scene import person
         from tests.console.siege import compose_siege, declare
 
-        scene, user = compose(), person("ada", "admin")
-        cookie = session_cookie(user, url)
-        wanted.folder.mkdir(parents=True, exist_ok=True)
-        pages = _pages(scene) | _desk_pages(compose_desk())
-        _photograph(wanted, url, cookie, _only(wanted, pages))
+        album = before_the_incident(_compose())
+        cookie = session_cookie(person("ada", "admin"), url)
+        _photograph(wanted, url, cookie, album)
         compose_siege()  # its banner stands on every page from here on
-        _photograph(wanted, url, cookie, _only(wanted, _incident_pages(declare())))
+        incident = during_an_incident(declare())
+        _photograph(wanted, url, cookie, incident)
+        if wanted.gallery and not wanted.only:
+            (wanted.folder / "README.md").write_text(told({**album, **incident}))
 
 
-def _only(wanted: argparse.Namespace, pages: dict[str, str]) -> dict[str, str]:
-    return {name: path for name, path in pages.items() if name.startswith(wanted.only)}
+def _compose() -> Shown:
+    from coordinator.models import OperatorToken
+    from coordinator.services.audits import run_audit
+    from tests import world
+    from tests.console import desk, rollout, scene
+    from tests.hostile.ground import asked_promotion
+
+    asked = asked_promotion()
+    found = scene.compose()
+    rollout.shadowed()
+    desks = desk.compose_desk()
+    audit: Any = run_audit(reason="The yearly look at the history.", actor=world.operator())
+    return Shown(
+        scene=found,
+        desk=desks,
+        round_id=rollout.a_mismatch().round_id,
+        shadowed=rollout.QUEUE,
+        request_id=asked.request_id,
+        audit_id=audit.audit_id,
+        token_id=OperatorToken.objects.get(user_id=found.approver).pk,
+    )
 
 
-def _desk_pages(desk: Any) -> dict[str, str]:
-    return {
-        "approvals": "/approvals",
-        "approvals-decided": "/approvals?turn=decided",
-        "approval": f"/approvals/{desk.refund}",
-        "approval-superseded": f"/approvals/{desk.superseded}?turn=decided",
-        "approval-expired": f"/approvals/{desk.expired}",
-        "unknown": "/effects/unknown",
-        "effect": f"/effects/{desk.mail}",
-        "effect-unsealable": f"/effects/{desk.fax}",
-        "effect-settled": f"/effects/{desk.settled}",
-    }
+def told(album: Album) -> str:
+    """The page of the gallery."""
+    lines = [
+        "# The console in pictures",
+        "",
+        (
+            "Every page, wide and light, and narrow and dark; long ones are cut. Made by"
+            " `python -m tests.console.screenshots --gallery`, from the worlds of the tests."
+        ),
+        "",
+        " · ".join(f"[{chapter}](#{_anchor(chapter)})" for chapter in album),
+    ]
+    for chapter, pages in album.items():
+        lines += ["", f"## {chapter}", "", "| page | wide | narrow |", "|---|---|---|"]
+        for name in pages:
+            wide, narrow = (
+                f"![{name}, {scheme}, {width} pixels wide]({name}-{scheme}-{width}.webp)"
+                for scheme, width in GALLERY
+            )
+            lines.append(f"| {name.replace('-', ' ')} | {wide} | {narrow} |")
+    return "\n".join(lines) + "\n"
 
 
-def _incident_pages(incident_id: Any) -> dict[str, str]:
-    return {
-        "incidents": "/incidents",
-        "incident-new": "/incidents/new",
-        "incident-preview": f"/incidents/{incident_id}/step/2",
-        "incident-bump": f"/incidents/{incident_id}/step/3",
-        "incident-locked": f"/incidents/{incident_id}/step/5",
-        "incident-abort": f"/incidents/{incident_id}/abort",
-    }
+def _anchor(chapter: str) -> str:
+    return chapter.lower().replace(" ", "-")
 
 
 @contextmanager
@@ -121,88 +139,16 @@ def _served() -> Iterator[str]:
         runner.teardown_databases(databases)
 
 
-def _pages(scene: Any) -> dict[str, str]:
-    from tests.console import rollout
-
-    rollout.shadowed()
-    task, run = f"/tasks/{scene.fenced}", f"/runs/{scene.review.run_id}"
-    return {
-        "sign-in": "/sign-in",
-        "overview": "/",
-        "tasks": "/tasks",
-        "tasks-none": "/tasks?owner=nobody",
-        "runs": "/runs",
-        "run": run,
-        "run-unfolded": f"{run}?unfold=1",
-        "run-lineage": f"{run}/lineage",
-        "run-cancel": f"{run}/cancel",
-        "task-timeline": task,
-        "task-candidates": f"{task}/candidates",
-        "task-events": f"{task}/events",
-        "task-input": f"{task}/input",
-        "task-raw": f"{task}/raw",
-        "task-held": f"/tasks/{scene.held}",
-        "task-failed": f"/tasks/{scene.failed}",
-        "task-bumped": f"/tasks/{scene.bumped}",
-        "task-cancelled": f"/tasks/{scene.cancelled}",
-        "task-cancel": f"/tasks/{scene.held}/cancel",
-        "task-revise": f"/tasks/{scene.held}/revise",
-        "queues": "/queues",
-        "queue": "/queues/nightly",
-        "queue-intake": "/queues/review/intake",
-        "credentials": "/credentials",
-        "credential": f"/credentials/{scene.credential}",
-        "credential-new": "/credentials/new",
-        "credential-revoke": f"/credentials/{scene.credential}/revoke",
-        "credential-rotate": f"/credentials/{scene.credential}/rotate",
-        "tasks-faulty": "/tasks?q=stat:ready",
-        "tasks-columns": "/tasks?queue=review&cols=state,run,kind,epoch,lease,owner,submitted",
-        "views": "/tasks/views",
-        "view-new": "/tasks/views/new?state=FAILED",
-        "view-rename": f"/tasks/views/{scene.view}",
-        "view-delete": f"/tasks/views/{scene.view}/delete",
-        "bulks": "/tasks/bulk",
-        "bulk-review": f"/tasks/bulk/{scene.bulk_review}",
-        "bulk-snooze": f"/tasks/bulk/{scene.bulk_snooze}",
-        "bulk-done": f"/tasks/bulk/{scene.bulk_job}",
-        "bulk-stop": f"/tasks/bulk/{scene.bulk_review}/stop",
-        "shadow": "/shadow",
-        "shadow-queue": f"/shadow/{rollout.QUEUE}",
-        "shadow-rounds": f"/shadow/{rollout.QUEUE}/rounds",
-        "shadow-round": f"/shadow/rounds/{rollout.a_mismatch().round_id}",
-        "shadow-promote": f"/shadow/{rollout.QUEUE}/promote",
-        "shadow-demote": "/shadow/review/demote",
-        "numbers": "/numbers",
-        "figure": "/numbers/ready_to_commit",
-        "figure-coverage": "/numbers/coverage",
-        "integrity": "/audit/integrity",
-        "audit": "/audit",
-        "audit-refused": "/audit?refused=only&queue=review",
-        "workers": "/workers",
-        "pools": "/pools",
-        "downstreams": "/downstreams",
-        "downstream": "/downstreams/letters",
-        "downstream-new": "/downstreams/new",
-        "downstream-change": "/downstreams/letters/change",
-        "people": "/people",
-        "person": f"/people/{scene.approver}",
-        "person-role": f"/people/{scene.approver}/role",
-        "menu": "/more",
-        "profile": "/profile",
-        "shortcuts": "/shortcuts",
-        "not-found": "/tasks/00000000-0000-0000-0000-000000000000",
-    }
-
-
-def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[str, str]) -> None:
+def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, album: Album) -> None:
     from playwright.sync_api import sync_playwright
 
     from tests.browser import ARGUMENTS, CHROMIUM
 
+    pages = {name: path for chapter in album.values() for name, path in chapter.items()}
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for width in wanted.width or WIDTHS:
-            for scheme in wanted.scheme or ("light", "dark"):
+            for scheme in wanted.scheme or SCHEMES:
                 context = browser.new_context(
                     base_url=url,
                     viewport={"width": width, "height": 900 if width > 400 else 640},
@@ -212,19 +158,42 @@ def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, pages: dict[s
                 )
                 page = context.new_page()
                 for name, path in pages.items():
-                    if wanted.chosen and f"{name}-{scheme}-{width}" not in CHOSEN:
+                    if not _is_wanted(wanted, name, scheme, width):
                         continue
                     context.clear_cookies()
                     if name != "sign-in":
                         context.add_cookies([cookie])
                     page.goto(path)
                     page.evaluate("document.fonts.ready.then(() => true)")
-                    page.screenshot(
-                        path=wanted.folder / f"{name}-{scheme}-{width}.png",
-                        full_page=not wanted.chosen or name == "task-timeline",
-                    )
+                    if wanted.mirrored:
+                        page.evaluate("document.documentElement.dir = 'rtl'")
+                    target = wanted.folder / f"{name}-{scheme}-{width}"
+                    if wanted.gallery:
+                        _keep(page, target.with_suffix(".webp"), width)
+                    else:
+                        page.screenshot(path=target.with_suffix(".png"), full_page=True)
                 context.close()
         browser.close()
+
+
+def _is_wanted(wanted: argparse.Namespace, name: str, scheme: str, width: int) -> bool:
+    if not name.startswith(wanted.only):
+        return False
+    chosen = (scheme, width) in GALLERY or f"{name}-{scheme}-{width}" in ALSO
+    return chosen or not wanted.gallery
+
+
+def _keep(page: Any, target: Path, width: int) -> None:
+    """A small picture: what chromium can write and Playwright does not ask it for."""
+    height = min(LONGEST[width], page.evaluate("document.documentElement.scrollHeight"))
+    page.set_viewport_size(
+        {"width": width, "height": height}
+    )  # the bar of a phone stands at the end
+    answer = page.context.new_cdp_session(page).send(
+        "Page.captureScreenshot", {"format": "webp", "quality": QUALITY}
+    )
+    target.write_bytes(base64.b64decode(answer["data"]))
+    page.set_viewport_size({"width": width, "height": 900 if width > 400 else 640})
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class Ground:
             )
 
 
-def _asked_promotion() -> PromotionAsked:
+def asked_promotion() -> PromotionAsked:
     """A queue whose gate is open, and one person's word that it may go on."""
     world.queue(name="letterbox", rollout_stage=RolloutStage.SHADOW, promotion_rounds=1)
     tell(
@@ -61,7 +61,7 @@ def _asked_promotion() -> PromotionAsked:
 
 
 def compose_ground() -> Ground:
-    asked_promotion = _asked_promotion()
+    promotion = asked_promotion()
     found = scene.compose()
     rollout.shadowed()
     asked = desk.compose_desk()
@@ -71,7 +71,7 @@ def compose_ground() -> Ground:
     token = OperatorToken.objects.get(user_id=found.approver)
     view: Any = save_view(name="Ready", query="state=READY", actor=world.operator())
     parts = {
-        "request_id": asked_promotion.request_id,
+        "request_id": promotion.request_id,
         "view_id": view.view_id,
         "run_id": found.review.run_id,
         "task_id": found.held,
