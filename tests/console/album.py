@@ -27,6 +27,7 @@ class Shown:
     request_id: Any
     audit_id: Any
     token_id: Any
+    reader: Any
 
 
 def before_the_incident(shown: Shown) -> Album:
@@ -186,7 +187,7 @@ def _set_up(shown: Shown) -> dict[str, str]:
         "people": "/people",
         "person": person,
         "person-role": f"{person}/role",
-        "person-token": f"{person}/tokens/new",
+        "person-token": f"/people/{shown.reader}/tokens/new",
         "person-token-revoke": f"{person}/tokens/{shown.token_id}/revoke",
         "profile": "/profile",
         "shortcuts": "/shortcuts",

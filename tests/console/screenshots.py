@@ -56,13 +56,14 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
 
     django.setup()
     wanted.folder.mkdir(parents=True, exist_ok=True)
-    with _served() as url:
+    with _served() as url, _unset("TENURE_STATE"):  # a folder that is nobody's would be shown
         from tests.console.conftest import session_cookie
         from tests.console.scene import person
         from tests.console.siege import compose_siege, declare
 
-        album = before_the_incident(_compose())
-        cookie = session_cookie(person("ada", "admin"), url)
+        reader = person("ada", "admin")
+        album = before_the_incident(_compose(reader.pk))
+        cookie = session_cookie(reader, url)
         _photograph(wanted, url, cookie, album)
         compose_siege()  # its banner stands on every page from here on
         incident = during_an_incident(declare())
@@ -71,7 +72,7 @@ def _photograph_all(wanted: argparse.Namespace) -> None:
             (wanted.folder / "README.md").write_text(told({**album, **incident}))
 
 
-def _compose() -> Shown:
+def _compose(reader: Any) -> Shown:
     from coordinator.models import OperatorToken
     from coordinator.services.audits import run_audit
     from tests import world
@@ -91,6 +92,7 @@ def _compose() -> Shown:
         request_id=asked.request_id,
         audit_id=audit.audit_id,
         token_id=OperatorToken.objects.get(user_id=found.approver).pk,
+        reader=reader,
     )
 
 
@@ -119,6 +121,18 @@ def told(album: Album) -> str:
 
 def _anchor(chapter: str) -> str:
     return chapter.lower().replace(" ", "-")
+
+
+@contextmanager
+def _unset(name: str) -> Iterator[None]:
+    import os
+
+    kept = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if kept is not None:
+            os.environ[name] = kept
 
 
 @contextmanager

@@ -37,6 +37,7 @@ def album() -> Album:
         request_id=uuid4(),
         audit_id=uuid4(),
         token_id=1,
+        reader=1,
     )
     return {**before_the_incident(shown), **during_an_incident(uuid4())}
 
