@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console.times import clock_text, full_text
-from console.visible import visible
+from console.visible import masked, visible
 from coordinator.selectors.console_task import LastChange, Neighbour, Neighbours, TaskFacts
 from coordinator.selectors.explain import Explanation
 
@@ -85,7 +85,7 @@ def by_whom(case: Case, plain: str, with_reason: str) -> SafeString:
         with_reason if reason else plain,
         actor=code(change.actor),
         at=case.at(change.at),
-        reason=visible(reason),
+        reason=visible(masked(reason)),
     )
 
 

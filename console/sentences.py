@@ -57,7 +57,7 @@ def _waits_for_its_time(case: Case) -> SafeString:
             _("{actor} holds it back until {at}: “{reason}”."),
             actor=code(change.actor),
             at=until,
-            reason=visible(str(change.data.get("reason") or "")),
+            reason=visible(masked(str(change.data.get("reason") or ""))),
         )
     return format_html(_("It waits for its time: claimable from {at} on."), at=until)
 
