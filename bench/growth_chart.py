@@ -11,7 +11,7 @@ SMALL: Final = 'class="quiet" font-size="11"'
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 40, 22
 #: Titles, and the figures of each: one line apiece, named by what differs.
 PANELS: Final = (
-    ("Tasks a second", ("tasks/s",)),
+    ("Committed tasks a second", ("tasks/s",)),
     ("Claim, ms", ("claim p50 ms", "claim p95 ms", "claim p99 ms")),
     ("Commit, ms", ("commit p50 ms", "commit p95 ms", "commit p99 ms")),
     ("Pages, p95 ms", ("page / p95 ms", "page /tasks p95 ms", "page /tasks?state=READY p95 ms")),
@@ -32,7 +32,7 @@ def draw(told: dict[str, Any]) -> str:
     samples = told["samples"]
     rows = -(-len(PANELS) // COLUMNS)
     height = rows * PANEL_HEIGHT + 56
-    title = f"{told['minutes']:g} minutes at {told['paced_per_s']:,} tasks a second"
+    title = f"{told['minutes']:g} minutes at {told['paced_per_s']:,} claims a second"
     parts = [
         opening(width=WIDTH, height=height, title=escape(title)),
         f'<text x="10" y="24" class="ink" font-size="15">{escape(title)}</text>',
@@ -42,7 +42,7 @@ def draw(told: dict[str, Any]) -> str:
         y = 34 + number // COLUMNS * PANEL_HEIGHT
         parts.append(f'<g transform="translate({x} {y})">{_panel(name, figures, samples)}</g>')
     foot = (
-        f"{told['share']:.0%} of the {told['maximum_per_s']:,} tasks/s measured first; fdatasync/s"
+        f"{told['share']:.0%} of the {told['maximum_per_s']:,} claims/s measured first; fdatasync/s"
         f" {told['fdatasync_per_s']:,}; PostgreSQL, servers and clients share the machine"
     )
     parts.append(

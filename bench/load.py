@@ -59,15 +59,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Tasks a second of all lanes together; None: as many as it takes."""
+    """Claims a second of all lanes together, second attempts included; None: as many as it takes."""
 
     batch: int
-    tasks_per_second: float | None = None
+    claims_per_second: float | None = None
 
     @property
     def seconds(self) -> float:
         """Between two turns of one lane."""
-        rate = self.tasks_per_second
+        rate = self.claims_per_second
         return PROCESSES * LANES * self.batch / rate if rate else 0.0
 
 
@@ -147,6 +147,7 @@ def _nodes() -> list[dict[str, Any]]:
 
 def _process(target: Target, pace: Pace, place: int, over: Event, told: "Queue[Window]") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us stops us, in order
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lanes = [_Lane(target, pace, place * LANES + number, over) for number in range(LANES)]
     for lane in lanes:
         lane.start()

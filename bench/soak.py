@@ -5,12 +5,13 @@
 
 The maximum is measured first, by the same load without a pace. Then the load is open-loop; people look at the overview
 and the list of tasks; Celery's jobs run as in `up`, with things to take away for `prune` from the first minute. Ctrl-C
-ends it early, with the figures of what there was.
+or SIGTERM ends it early, with the figures of what there was.
 """
 
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -59,6 +60,8 @@ def main() -> int:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """A soak in the place that was asked for."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell's `&` has it ignored
+        signal.signal(number, signal.default_int_handler)
     os.environ |= retention.SETTINGS  # all processes of the place inherit it
     chosen = seeds.chosen(options)
     with chosen.place(web_threads=WEB_THREADS) as place:
@@ -74,7 +77,7 @@ def soak(place: Place, options: argparse.Namespace) -> dict[str, Any]:
     aged = retention.age(place)
     pace = Pace(options.batch, max(1.0, options.share * maximum))
     sys.stderr.write(
-        f"At most {maximum:,.0f} tasks/s; going on with {pace.tasks_per_second:,.0f}\n"
+        f"At most {maximum:,.0f} claims/s; going on with {pace.claims_per_second:,.0f}\n"
     )
     samples: list[dict[str, Any]] = []
     with Background(place) as jobs, Readers(place) as readers:
@@ -94,7 +97,7 @@ def soak(place: Place, options: argparse.Namespace) -> dict[str, Any]:
         "batch": options.batch,
         "maximum_per_s": round(maximum, 1),
         "share": options.share,
-        "paced_per_s": round(pace.tasks_per_second or 0.0, 1),
+        "paced_per_s": round(pace.claims_per_second or 0.0, 1),
         "aged_for_prune": aged,
         "trends": [asdict(each) for each in trends(samples)],
         "samples": samples,
@@ -102,14 +105,14 @@ def soak(place: Place, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_maximum(place: Place, *, batch: int, seconds: float) -> float:
-    """Committed tasks a second of the same load without a pace; the first quarter warms up."""
+    """Claims a second of the same load without a pace, second attempts included; the first quarter warms up."""
     with Load(place.target, Pace(batch)) as working:
         time.sleep(seconds / 4)
         working.take()
         begin = time.monotonic()
         time.sleep(seconds * 3 / 4)
         window, taken = working.take(), time.monotonic() - begin
-    return window.outcomes["COMMITTED"] / taken
+    return window.outcomes["claimed"] / taken
 
 
 def line_of(sample: dict[str, Any]) -> str:

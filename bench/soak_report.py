@@ -14,7 +14,7 @@ def show(told: dict[str, Any]) -> str:
     for sample in told["samples"]:
         outcomes.update(sample["outcomes"])
     head = (
-        f"{told['minutes']:g} minutes at {told['paced_per_s']:,} tasks/s, {told['share']:.0%} of the"
+        f"{told['minutes']:g} minutes at {told['paced_per_s']:,} claims/s, {told['share']:.0%} of the"
         f" {told['maximum_per_s']:,} that were measured first ({told['batch']} a claim);"
         f" fdatasync/s {told['fdatasync_per_s']:,}\n\n"
     )
