@@ -177,6 +177,7 @@ def test_c18_2_the_text_stands_literally_in_every_view(
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_c18_2_nothing_of_it_runs_in_any_view(
     request: pytest.FixtureRequest, pages: dict[str, str]
 ) -> None:

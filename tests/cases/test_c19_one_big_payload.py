@@ -193,6 +193,7 @@ def test_c19_6_a_claim_hands_it_over_whole(api: Api) -> None:
     assert api.worker.post(attempt_path(claim, "commit"), commit_body(claim)).status == 200
 
 
+@pytest.mark.slow
 def test_c19_end_memory_comes_back(console: Client, big: UUID, wide: UUID) -> None:
     """What a page takes is given back: ten more rounds hold no more than the ones before."""
     addresses = ("/tasks", f"/tasks/{big}/input", f"/runs/{wide}", f"/tasks/{big}/download/input")

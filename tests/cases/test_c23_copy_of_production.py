@@ -92,6 +92,7 @@ def finish_everything(story: Story) -> None:
     assert [story.sent(name) for name in ("T1", "T2", "T3")] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_copy_notices_that_it_is_one_and_sends_nothing(
     story: Story, folders: tuple[Path, Path], running: ExitStack
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_copy_notices_that_it_is_one_and_sends_nothing(
     finish_everything(story)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_set_back_holds_what_it_has_forgotten(
     story: Story, folders: tuple[Path, Path], running: ExitStack
 ) -> None:

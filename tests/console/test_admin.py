@@ -89,6 +89,7 @@ def test_every_table_of_ours_has_a_page() -> None:
     assert {model for model in OURS if not admin.site.is_registered(model)} == set()
 
 
+@pytest.mark.slow
 def test_each_table_is_shown_and_written_by_nobody(
     scene: Scene, on_call: User, boss: User, subtests: pytest.Subtests
 ) -> None:

@@ -56,6 +56,7 @@ def decide(page: Page, approval_id: UUID, *, button: str = "Approve") -> None:
     page.wait_for_load_state()
 
 
+@pytest.mark.slow
 def test_every_page_is_in_order_for_an_approver(opened: Open, desk: Desk, anna: Any) -> None:
     window = opened(user=anna)
     faults = [fault for address in addresses(desk) for fault in look(window, address)]

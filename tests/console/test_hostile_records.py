@@ -247,6 +247,7 @@ def test_a_report_to_take_along_makes_no_link_and_no_picture(
 
 
 @pytest.mark.browser
+@pytest.mark.slow
 def test_nothing_of_the_records_runs_or_widens_the_page(
     opened: Open, addresses: dict[str, str]
 ) -> None:
