@@ -7,6 +7,9 @@ from typing import Any, Final
 #: Routes that are no page of their own: they send on, take a POST alone, or answer with a file or a fragment.
 NO_PAGES: Final = frozenset(
     {
+        # The same page as `task-reveal`.
+        "run-reveal",
+        "event-reveal",
         *("find", "incident", "sign-out", "theme", "effect-settle", "effect-ask", "downstream-ask"),
         *("bulk-review", "task-bulk-undo", "approval-pass", "promotion-withdraw", "task-facets"),
         *("task-export", "download", "audit-export", "incident-report"),

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from console.urls import urlpatterns
 from coordinator.actors import system
-from coordinator.models import OperatorToken
+from coordinator.models import Event, OperatorToken
 from coordinator.services.audits import run_audit
 from coordinator.services.drills import run_drill
 from coordinator.services.promotions import PromotionAsked
@@ -75,6 +75,7 @@ def compose_ground() -> Ground:
         "view_id": view.view_id,
         "run_id": found.review.run_id,
         "task_id": found.held,
+        "event_id": Event.objects.earliest("pk").pk,
         "bulk_id": found.bulk_review,
         "credential_id": found.credential,
         "round_id": rollout.a_mismatch().round_id,
