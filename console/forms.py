@@ -185,6 +185,7 @@ class PassOn(Reason):
         error_messages={"required": gettext_lazy("Choose somebody.")},
     )
     expected_assignee = forms.CharField(max_length=150, required=False)
+    shown_state = forms.CharField(max_length=40, required=False)
 
 
 class Profile(forms.Form):

@@ -18,8 +18,10 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console.people import Permit, actor_of, permit
+from console.receipts import once
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.console_shell import Shell, read_shell
 from coordinator.services.refused_callers import record_forbidden
@@ -39,9 +41,13 @@ View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 def page(
-    *, needs: str = "view", methods: tuple[str, ...] = ("GET", "HEAD")
+    *, needs: str = "view", methods: tuple[str, ...] = ("GET", "HEAD"), receipts: bool = True
 ) -> Callable[[View], View]:
-    """For signed-in people with a permission; others are asked to sign in, or told who may."""
+    """For signed-in people with a permission; others are asked to sign in, or told who may.
+
+    A form that is sent twice has one effect and one receipt (`console.receipts`); with `receipts=False` it changes
+    nothing here, and nothing is kept of it.
+    """
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -49,7 +55,12 @@ def page(
             response = (
                 _refusal(request, needs, methods)
                 or _unnameable(request, kwargs)
-                or view(request, *args, **kwargs)
+                or once(
+                    request,
+                    lambda: view(request, *args, **kwargs),
+                    lambda: _under_way(request),
+                    kept=receipts,
+                )
             )
             response.headers.setdefault("Cache-Control", "no-store")
             return response
@@ -138,6 +149,11 @@ def _unnameable(request: HttpRequest, path: Mapping[str, Any]) -> HttpResponse |
     if not any("\x00" in text for text in asked):
         return None
     return refuse(request, 404, {"what": request.path})
+
+
+def _under_way(request: HttpRequest) -> HttpResponse:
+    told = _("The same form is being carried out. Look again in a moment.")
+    return refuse(request, 409, {"detail": told, "back": request.get_full_path()})
 
 
 def _poll_url(request: HttpRequest, poll: Mapping[str, str] | None) -> str:

@@ -19,6 +19,7 @@ from lucide.templatetags.lucide import lucide
 
 from console import times, visible
 from console.filters import Wanted, query_string
+from console.forms import new_action_key
 from console.looks import Share, fill_of, look_of, shares
 from coordinator.secrets import mask_text, mask_value
 from coordinator.selectors.console_counts import COUNT_CAP
@@ -274,6 +275,12 @@ def raw_json(record: object) -> SafeString:
     plain = orjson.loads(orjson.dumps(record, option=orjson.OPT_UTC_Z, default=str))
     shown, _hidden = mask_value(plain)
     return visible.visible(orjson.dumps(shown, option=options).decode(), lines=True)
+
+
+@register.simple_tag
+def action_key() -> SafeString:
+    """The key of a form, new with each page: sent twice, it is one act."""
+    return format_html('<input type="hidden" name="action_key" value="{}">', new_action_key())
 
 
 @register.simple_tag

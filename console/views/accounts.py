@@ -76,7 +76,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return redirect("console:sign-in")
 
 
-@page(methods=("GET", "HEAD", "POST"))
+@page(methods=("GET", "HEAD", "POST"), receipts=False)
 def profile(request: HttpRequest) -> HttpResponse:
     form = Profile(request.POST or None)
     if request.method != "POST" or not form.is_valid():
@@ -94,7 +94,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@page(methods=("POST",))
+@page(methods=("POST",), receipts=False)
 def theme(request: HttpRequest) -> HttpResponse:
     """The switch in the top bar: the next theme, and back to the page."""
     wanted = request.POST.get("theme", "")

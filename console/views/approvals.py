@@ -118,11 +118,13 @@ def changed(
     now = now or before
     beside = console_approval.read_beside(now)
     standing = standing_of(now, shell_of(request).now)
-    changes = [
-        (_("State"), str(told.get("shown_state", "")), standing.word),
-        (_("Decisions"), str(told.get("expected_version", "")), str(now.version)),
-        (_("Payload digest"), str(told.get("payload_digest", "")), now.payload_digest),
-    ]
+    bound_to = (
+        ("shown_state", _("State"), standing.word),
+        ("expected_version", _("Decisions"), str(now.version)),
+        ("payload_digest", _("Payload digest"), now.payload_digest),
+        ("expected_assignee", _("Whose turn it is"), now.assignee or "—"),
+    )
+    changes = [(word, str(told[name]) or "—", is_) for name, word, is_ in bound_to if name in told]
     after = beside.after
     context = {
         "refusal": refusal,

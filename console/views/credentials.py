@@ -129,8 +129,7 @@ def rotate(request: HttpRequest, credential_id: UUID) -> HttpResponse:
         if isinstance(answer, Issued):
             return _shown_once(request, answer, rotated=found)
         if answer.outcome is Outcome.ALREADY_SETTLED:
-            refused = {"detail": answer.detail, "refusal": answer, "back": request.path}
-            return refuse(request, 409, refused)
+            return _taken_away(request, found, answer)
         take_faults(form, answer)
     context = {
         **_of(request, found),
@@ -145,6 +144,18 @@ def rotate(request: HttpRequest, credential_id: UUID) -> HttpResponse:
     return show(
         request, "console/credential_rotate.html", context, status=422 if form.is_bound else 200
     )
+
+
+def _taken_away(request: HttpRequest, found: CredentialRecord, refusal: Refusal) -> HttpResponse:
+    """409: what was to be rotated lived when the form was shown."""
+    standing = standing_of(found, shell_of(request).now)
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": [(_("State"), "LIVE", standing.word)],
+        "back": request.path.removesuffix("/rotate"),
+    }
+    return refuse(request, 409, context)
 
 
 def _of(request: HttpRequest, found: CredentialRecord) -> dict[str, Any]:

@@ -303,7 +303,12 @@ def _locked(request: HttpRequest, found: IncidentRecord, number: int) -> HttpRes
         detail = _("The incident is %(state)s. Each step opens when the one before it is done.") % {
             "state": found.state
         }
-    context = {"detail": detail, "back": f"/incidents/{found.incident_id}", "incident": found}
+    context = {
+        "detail": detail,
+        "changes": _changes(request, found) if "expected_version" in request.POST else [],
+        "back": f"/incidents/{found.incident_id}",
+        "incident": found,
+    }
     if (
         request.method != "POST"
     ):  # else a decision was sent, and is told not to have been carried out
@@ -315,19 +320,24 @@ def _changed(
     request: HttpRequest, before: IncidentRecord, number: int, refusal: Refusal
 ) -> HttpResponse:
     now = read_incident(before.incident_id) or before
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": _changes(request, now),
+        "back": f"/incidents/{before.incident_id}/step/{min(number, at_hand(now))}",
+        "incident": now,
+    }
+    return refuse(request, 409, context)
+
+
+def _changes(request: HttpRequest, now: IncidentRecord) -> list[tuple[str, str, str]]:
+    """What the form had of the incident, and what is; nothing where both are alike."""
     shown = request.POST
     changes = [
         (_("State"), shown.get("shown_state", ""), now.state),
         (_("Version"), shown.get("expected_version", ""), str(now.version)),
     ]
-    context = {
-        "refusal": refusal,
-        "detail": refusal.detail,
-        "changes": changes if any(was != is_ for _name, was, is_ in changes) else [],
-        "back": f"/incidents/{before.incident_id}/step/{min(number, at_hand(now))}",
-        "incident": now,
-    }
-    return refuse(request, 409, context)
+    return changes if any(was != is_ for _name, was, is_ in changes) else []
 
 
 # --- showing ----------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def _moved(request: HttpRequest, before: PromotionRequestRecord, refusal: Refusa
     """409 with what has changed since the request was made."""
     now = promotion_requests.find_request(before.request_id) or before
     gate = promotion.read_promotion(queue=before.queue)
-    changes = [(_("State"), before.state, now.state)]
+    changes = [(_("State"), str(PromotionState.ASKED), now.state)]  # only then is there a form
     if gate is not None:
         changes.append((_("Rollout stage"), before.from_stage, gate.rollout_stage))
     context = {

@@ -65,7 +65,7 @@ def rename(request: HttpRequest, view_id: UUID) -> HttpResponse:
         if not isinstance(answer, Refusal):
             return redirect("console:task-views")
         if answer.outcome is not Outcome.INVALID:
-            return _refused(request, answer)
+            return _refused(request, answer, view_id, form.cleaned_data["shown_name"])
         form.add_error("name", answer.errors[0].detail)
     context = {"form": form, "found": found, "wanted": _wanted(found), "allowed": allowed}
     return show(request, "console/view_form.html", context, status=422 if form.is_bound else 200)
@@ -80,14 +80,15 @@ def delete(request: HttpRequest, view_id: UUID) -> HttpResponse:
     if request.method == "POST":
         if not allowed:
             return forbid(request, allowed, "delete_view")
+        shown = request.POST.get("shown_name", "")
         answer = delete_view(
             view_id=view_id,
-            expected_name=request.POST.get("shown_name", ""),
+            expected_name=shown,
             actor=actor_of(request),
             administers=bool(permit(request, "administer")),
         )
         if isinstance(answer, Refusal):
-            return _refused(request, answer)
+            return _refused(request, answer, view_id, shown)
         messages.success(request, _("The view is gone; its tasks are as they were."))
         return redirect("console:task-views")
     context = {"found": found, "wanted": _wanted(found), "allowed": allowed}
@@ -98,8 +99,15 @@ def _wanted(found: ViewRecord) -> Wanted:
     return wanted_of(QueryDict(found.query))
 
 
-def _refused(request: HttpRequest, refusal: Refusal) -> HttpResponse:
-    if refusal.outcome is Outcome.NOT_FOUND:
+def _refused(request: HttpRequest, refusal: Refusal, view_id: UUID, shown: str) -> HttpResponse:
+    """409 with the name that it has by now."""
+    found = find_view(view_id)
+    if found is None or refusal.outcome is Outcome.NOT_FOUND:
         return refuse(request, 404, {"what": refusal.detail})
-    context = {"refusal": refusal, "detail": refusal.detail, "back": "/tasks/views"}
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": [(_("Name"), shown, found.name)] if shown != found.name else [],
+        "back": "/tasks/views",
+    }
     return refuse(request, 409, context)
