@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 from django.contrib import messages
-from django.http import HttpRequest
-from django.http.response import HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 
 from coordinator import digests
 from coordinator.services.answers import RequestKey
@@ -81,10 +81,8 @@ def _carried_out(
     return response
 
 
-def _again(request: HttpRequest, receipt: str) -> HttpResponse:
+def _again(request: HttpRequest, receipt: str) -> HttpResponseRedirect:
     kept = orjson.loads(receipt)
     for level, text in kept["told"]:
         messages.add_message(request, level, text)
-    response = HttpResponse(status=302)
-    response["Location"] = kept["to"]
-    return response
+    return HttpResponseRedirect(kept["to"])
