@@ -191,6 +191,12 @@ def when(context: Context, moment: datetime | None, *, zone: bool = False) -> Sa
     )
 
 
+@register.filter
+def minute(moment: datetime | None) -> datetime | None:
+    """The minute alone, of what is computed anew for each poll: else no poll would ever be unchanged."""
+    return moment.replace(second=0, microsecond=0) if moment else None
+
+
 @register.simple_tag(takes_context=True)
 def ago(context: Context, moment: datetime | None) -> str:
     return times.ago_text(moment, _now(context)) if moment else ""

@@ -8,11 +8,13 @@ import pytest
 from playwright.sync_api import Page, Request, Response
 
 from coordinator.fence import Fence
+from coordinator.models import Approval
 from coordinator.services import leases
 from coordinator.services.revisions import reopen_task
 from tests import world
 from tests.console.conftest import Open
-from tests.console.scene import Scene
+from tests.console.desk import Desk, shorten
+from tests.console.scene import Scene, person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
@@ -81,6 +83,32 @@ def test_a_changed_part_keeps_focus_open_details_and_what_was_typed(
     assert "READY" in page.title()
     assert not window.faults
     assert not window.violations()
+
+
+def test_three_changes_leave_a_reason_its_caret_and_what_is_open_alone(
+    opened: Open, desk: Desk, worlds: None
+) -> None:
+    page = opened(user=person("anna", "approver")).page
+    page.goto(f"/approvals/{desk.refund}")
+    page.focus("#whole")
+    page.keyboard.press("End")
+    page.click("#pass summary")
+    page.fill("#id_reason", "half a reason")
+    page.evaluate("document.getElementById('id_reason').setSelectionRange(4, 7)")
+    approval = Approval.objects.get(approval_id=desk.refund)
+    for minutes in (9, 7, 5):
+        shorten(approval, minutes=minutes)
+        before = page.inner_html("#live")
+        assert poll(page).status == 200
+        page.wait_for_function(
+            "(before) => document.getElementById('live').innerHTML !== before", arg=before
+        )
+        kept = page.evaluate(
+            "(({id, value, selectionStart, selectionEnd}) => [id, value, selectionStart, selectionEnd])"
+            "(document.activeElement)"
+        )
+        assert kept == ["id_reason", "half a reason", 4, 7]
+        assert page.evaluate("document.getElementById('pass').open") is True
 
 
 def test_it_rests_while_a_person_types_or_selects_in_it(
