@@ -53,6 +53,8 @@ def pages(ground: Ground) -> list[tuple[str, str]]:
     """As `ask_for_pages` found them in this ground: asked once a process, and again where it is composed anew."""
     if not _asked or _asked[0][0] is not ground:
         _asked[:] = [(ground, ask_for_pages(ground))]
+    elif not User.objects.filter(username=PEOPLE["admin"]).exists():
+        person(PEOPLE["admin"], "admin")  # whoever asked is there after each asking
     return _asked[0][1]
 
 
