@@ -21,6 +21,8 @@ from coordinator.services.form_receipts import Sending, forget_form, keep_receip
 #: How long the second sending waits for the first one's receipt.
 WAIT_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.05
+#: What Django's storage of messages has got with this answer.
+_QUEUED: Final = "_queued_messages"
 _KEY: Final = re.compile(r"[0-9a-f-]{16,64}")
 _NO_WORDS: Final = frozenset({"csrfmiddlewaretoken", "action_key"})
 
@@ -68,9 +70,7 @@ def _carried_out(
         if response.status_code == 302:
             told = [  # of this answer alone: what waited from before is not its receipt
                 (message.level, str(message.message))
-                for message in messages.get_messages(
-                    request
-                )._queued_messages  # of this answer alone
+                for message in getattr(messages.get_messages(request), _QUEUED, ())
             ]
             receipt = orjson.dumps({"to": response["Location"], "told": told}).decode()
     finally:
