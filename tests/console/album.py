@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Routes that are no page of their own: they send on, take a POST alone, or answer with a file or a fragment.
+#: Routes that are no page of their own: they send on, take a POST alone, answer with a file or a fragment, or are
+#: the page of another route about something else (what is masked is revealed in one way everywhere).
 NO_PAGES: Final = frozenset(
     {
         # The same page as `task-reveal`.
@@ -12,6 +13,7 @@ NO_PAGES: Final = frozenset(
         "event-reveal",
         *("find", "incident", "sign-out", "theme", "effect-settle", "effect-ask", "downstream-ask"),
         *("bulk-review", "task-bulk-undo", "approval-pass", "promotion-withdraw", "task-facets"),
+        *("run-reveal", "event-reveal"),
         *("task-export", "download", "audit-export", "incident-report"),
     }
 )
