@@ -241,7 +241,8 @@ NO_ACT: Final = {
     **dict.fromkeys(("profile", "theme"), "cookies of this browser: test_without_scripts"),
     **dict.fromkeys(DOORS, "test_sign_in"),
     **dict.fromkeys(
-        ("task-reveal", "approval-reveal", "effect-reveal"), "each look is on record: test_reveals"
+        ("task-reveal", "approval-reveal", "effect-reveal", "run-reveal", "event-reveal"),
+        "each look is on record: test_reveals",
     ),
     "downstream-ask": "each look-up is on record: test_downstreams",
     "task-bulk-undo": "without a form, and undone once: test_bulks",

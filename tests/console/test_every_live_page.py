@@ -45,7 +45,14 @@ STILL: Final = frozenset(
         *("audit", "audit-chain", "audit-run", "audit-pass"),
         *("downstream-new", "downstream-change", "downstream"),
         *("person", "person-role", "person-token-new", "person-token-revoke"),
-        *("approval-reveal", "effect-reveal", "incident-new", "incident-abort"),
+        *(
+            "run-reveal",
+            "event-reveal",
+            "approval-reveal",
+            "effect-reveal",
+            "incident-new",
+            "incident-abort",
+        ),
         *("profile", "shortcuts", "menu"),
     }
 )
