@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from coordinator.shadow.lanes import queue_of
+from coordinator.standing import Standing
 
 
 class ActorKind(StrEnum):
@@ -36,6 +37,7 @@ class Worker(Actor):
     queues: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     contract: str = ""  # the X-Claim-Contract header
+    standing: Standing | None = None  # of a remembered caller: to be confirmed by who acts for it
 
     def reaches(self, queue: str) -> bool:
         """Whether the credential names this queue, or the one that it is the rehearsal lane of."""

@@ -8,11 +8,13 @@ from django.http import HttpRequest
 from rest_framework.authentication import CSRFCheck
 
 from coordinator.actors import ActorKind, Operator, Worker
-from coordinator.selectors.credentials import find_operator, find_worker
+from coordinator.selectors.credentials import FoundWorker, find_operator, find_worker
 from coordinator.services.credentials import note_operator_use, note_worker_use
+from coordinator.standing import Standing
 from coordinator.tokens import Token, TokenKind, read_token
 
 from .problems import Fault, Problem
+from .remembering import WORKERS
 from .throttling import FAILURES
 
 CHALLENGE: Final = 'Bearer realm="tenure"'
@@ -21,8 +23,12 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PERMISSIONS: Final = "coordinator."
 
 
-def identify(request: HttpRequest) -> Worker | Operator:
-    """The caller. Raises Problem: 400 for a token in the URL, 401, 403 without CSRF token, 429."""
+def identify(request: HttpRequest, *, remembered: bool = False) -> Worker | Operator:
+    """The caller. Raises Problem: 400 for a token in the URL, 401, 403 without CSRF token, 429.
+
+    With `remembered` a worker that was looked up lately is not looked up again: it has a `standing`,
+    which the service confirms.
+    """
     query = request.META.get("QUERY_STRING", "")
     if query and _has_token(query):
         raise Problem(
@@ -35,7 +41,7 @@ def identify(request: HttpRequest) -> Worker | Operator:
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer":
         raise _unauthenticated("Send `Authorization: Bearer <token>`.")
-    return _by_token(request, text.strip())
+    return _by_token(request, text.strip(), remembered=remembered)
 
 
 def _has_token(query: str) -> bool:
@@ -43,7 +49,7 @@ def _has_token(query: str) -> bool:
     return "tnr_w_" in lowered or "tnr_o_" in lowered or "access_token=" in lowered
 
 
-def _by_token(request: HttpRequest, text: str) -> Worker | Operator:
+def _by_token(request: HttpRequest, text: str, *, remembered: bool) -> Worker | Operator:
     address = request.META.get("REMOTE_ADDR", "")
     token = read_token(text)
     wait = FAILURES.seconds_to_wait(address, token.prefix if token else "")
@@ -53,6 +59,9 @@ def _by_token(request: HttpRequest, text: str) -> Worker | Operator:
             f"Try again in {wait} s, with a valid token.",
             headers={"Retry-After": str(wait)},
         )
+    found = WORKERS.recall(token) if token and remembered else None
+    if found is not None:
+        return _worker(found, request, address, standing=found.standing)
     caller = _owner_of(token, request, address) if token else None
     if token is None or caller is None:
         FAILURES.note_failure(address)
@@ -62,9 +71,9 @@ def _by_token(request: HttpRequest, text: str) -> Worker | Operator:
 
 
 def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Operator | None:
-    request_id = getattr(request, "request_id", "")
     if token.kind is TokenKind.WORKER:
         worker = find_worker(token)
+        WORKERS.remember(token, worker)
         if worker is None:
             return None
         if worker.stale_use:
@@ -74,17 +83,7 @@ def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Oper
                 route=_route(request),
                 contract=request.META.get("HTTP_X_CLAIM_CONTRACT", ""),
             )
-        return Worker(
-            ActorKind.WORKER,
-            worker.name,
-            worker.id,
-            request_id,
-            address,
-            pool=worker.pool,
-            queues=frozenset(worker.queues),
-            scopes=frozenset(worker.scopes),
-            contract=request.META.get("HTTP_X_CLAIM_CONTRACT", ""),
-        )
+        return _worker(worker, request, address)
     person = find_operator(token)
     if person is None:
         return None
@@ -94,9 +93,26 @@ def _owner_of(token: Token, request: HttpRequest, address: str) -> Worker | Oper
         ActorKind.OPERATOR,
         person.name,
         person.user_id,
-        request_id,
+        getattr(request, "request_id", ""),
         address,
         permissions=frozenset(person.permissions),
+    )
+
+
+def _worker(
+    found: FoundWorker, request: HttpRequest, address: str, *, standing: Standing | None = None
+) -> Worker:
+    return Worker(
+        ActorKind.WORKER,
+        found.name,
+        found.id,
+        getattr(request, "request_id", ""),
+        address,
+        pool=found.pool,
+        queues=frozenset(found.queues),
+        scopes=frozenset(found.scopes),
+        contract=request.META.get("HTTP_X_CLAIM_CONTRACT", ""),
+        standing=standing,
     )
 
 

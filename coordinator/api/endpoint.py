@@ -7,7 +7,7 @@ decide nothing here.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from coordinator.actors import Operator, Worker
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.answers import RequestKey
 from coordinator.services.refused_callers import record_forbidden
+from coordinator.standing import CallerChanged
 
 from .callers import identify
 from .parsing import Parsed, parse, parse_items, parse_query
@@ -62,6 +63,7 @@ class Spec:
     query: type[BaseModel] | None
     items: tuple[str, type[BaseModel]] | None  # of a batch: the field, and what stands in it
     raw: bool  # the body is a stream of bytes, which the view reads itself
+    confirms: bool  # the service confirms a remembered caller in its own transaction
 
 
 @dataclass(slots=True)
@@ -103,12 +105,23 @@ def operation(
     query: type[BaseModel] | None = None,
     items: tuple[str, type[BaseModel]] | None = None,
     raw: bool = False,
+    confirms: bool = False,
 ) -> Callable[[View], View]:
     """Say what a method of an Endpoint does. The method gets a Call and the path's parts."""
 
     def mark(view: View) -> View:
         view.spec = Spec(  # type: ignore[attr-defined]
-            which, summary, body, answer, status, keyed, tuple(refusals), query, items, raw
+            which,
+            summary,
+            body,
+            answer,
+            status,
+            keyed,
+            tuple(refusals),
+            query,
+            items,
+            raw,
+            confirms,
         )
         return view
 
@@ -143,27 +156,26 @@ class Endpoint(APIView):
 
     def _respond(self, request: HttpRequest, path: dict[str, str]) -> HttpResponseBase:
         view, spec = self._view_of(request)
-        caller = identify(request)
-        tell_call(spec.operation, caller, path)
-        if not may(caller, spec.operation):
-            return render_refusal(_forbidden(request, caller, spec.operation))
-        call: Call[Any] = Call(request, caller, None)
-        if spec.keyed:
-            call.key = _idempotency_key(request)
-            call.route = ":".join((spec.operation, *path.values()))
-        call.query = parse_query(request, spec.query)
-        if spec.body is not None:
-            _require_json(request)
-            raw = read_body(request)
-            if spec.items is None:
-                parsed: Parsed[Any] = parse(raw, spec.body)
-            else:
-                parsed = parse_items(raw, spec.body, *spec.items)
-            call.body, call.document = parsed.body, parsed.document
-            tell_body(parsed.body)
-        answer = view(call, **path)
-        tell_answer(answer)
-        return render(answer, spec.status)
+        caller = identify(request, remembered=spec.confirms)
+        if not _is_remembered(caller):
+            return render(_hear(_Asked(request, view, spec, path), caller), spec.status)
+        return self._hear_remembered(_Asked(request, view, spec, path), caller)
+
+    def _hear_remembered(self, asked: "_Asked", caller: Worker | Operator) -> HttpResponseBase:
+        """As the service confirms the caller; what it did not come to is told only to who is still the same."""
+        try:
+            answer = _hear(asked, caller)
+        except CallerChanged:
+            answer = _hear(asked, identify(asked.request))
+        except (Problem, Refused):
+            fresh = identify(asked.request)
+            if fresh == _without_standing(caller):
+                raise
+            answer = _hear(asked, fresh)
+        else:
+            if isinstance(answer, Refusal):
+                identify(asked.request)
+        return render(answer, asked.spec.status)
 
     def _view_of(self, request: HttpRequest) -> tuple[View, Spec]:
         method = (request.method or "").lower()
@@ -182,6 +194,57 @@ class Endpoint(APIView):
             name for name in self.http_method_names if hasattr(getattr(self, name, None), "spec")
         ]
         return [name.upper() for name in names] + (["HEAD"] if "get" in names else [])
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request with what it goes to. Its body is read once, also where the call is heard again."""
+
+    request: HttpRequest
+    view: View
+    spec: Spec
+    path: dict[str, str]
+    parsed: Parsed[Any] | None = None
+
+    def parse(self) -> Parsed[Any] | None:
+        if self.parsed is None and self.spec.body is not None:
+            _require_json(self.request)
+            raw = read_body(self.request)
+            if self.spec.items is None:
+                self.parsed = parse(raw, self.spec.body)
+            else:
+                self.parsed = parse_items(raw, self.spec.body, *self.spec.items)
+        return self.parsed
+
+
+def _hear(asked: _Asked, caller: Worker | Operator) -> Any:
+    """What the view answers to the caller. Raises CallerChanged where nothing has happened yet."""
+    request, spec, path = asked.request, asked.spec, asked.path
+    tell_call(spec.operation, caller, path)
+    if not may(caller, spec.operation):
+        if _is_remembered(caller):
+            raise CallerChanged
+        return _forbidden(request, caller, spec.operation)
+    call: Call[Any] = Call(request, caller, None)
+    if spec.keyed:
+        call.key = _idempotency_key(request)
+        call.route = ":".join((spec.operation, *path.values()))
+    call.query = parse_query(request, spec.query)
+    parsed = asked.parse()
+    if parsed is not None:
+        call.body, call.document = parsed.body, parsed.document
+        tell_body(parsed.body)
+    answer = asked.view(call, **path)
+    tell_answer(answer)
+    return answer
+
+
+def _is_remembered(caller: Worker | Operator) -> bool:
+    return isinstance(caller, Worker) and caller.standing is not None
+
+
+def _without_standing(caller: Worker | Operator) -> Worker | Operator:
+    return replace(caller, standing=None) if isinstance(caller, Worker) else caller
 
 
 def render(answer: Any, status: int) -> HttpResponseBase:

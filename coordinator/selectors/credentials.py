@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from coordinator.models import Credential
 from coordinator.pipeline import Statement, run
+from coordinator.standing import STANDS, TOLD, Standing
 from coordinator.tokens import Token
 
 
@@ -23,6 +24,7 @@ class FoundWorker:
     queues: tuple[str, ...]
     scopes: tuple[str, ...]
     stale_use: bool
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,7 @@ _STALE: Final = (
     "(c.last_used_at IS NULL OR c.last_used_at < statement_timestamp() - interval '1 minute')"
 )
 
-_WORKER: Final = f"""
-SELECT c.token_sha256, c.id, c.name, c.pool_id, c.queues, c.scopes, {_STALE}
-FROM coordinator_credential c
-WHERE c.prefix = %s AND c.revoked_at IS NULL
-  AND (c.expires_at IS NULL OR c.expires_at > statement_timestamp())
-"""  # noqa: S608 (constants of ours)
+_WORKER: Final = f"SELECT {TOLD}, {_STALE} {STANDS}"
 
 _OPERATOR: Final = f"""
 SELECT c.token_sha256, c.id, u.id, u.username, {_STALE},
@@ -90,8 +87,10 @@ def find_worker(token: Token) -> FoundWorker | None:
     row = _row(_WORKER, token)
     if row is None:
         return None
-    _, id_, name, pool, queues, scopes, stale = row
-    return FoundWorker(id_, name, pool, tuple(queues), tuple(scopes), stale)
+    *told, stale = row
+    standing = Standing.of(token.prefix, tuple(told))
+    _, id_, name, pool, queues, scopes = standing.told
+    return FoundWorker(id_, name, pool, queues, scopes, stale, standing)
 
 
 def find_operator(token: Token) -> FoundOperator | None:

@@ -30,6 +30,7 @@ from coordinator.states import Intake, Replay, RolloutStage, TaskState
 from . import answers, leases, locking, queue_ids, rehearsals
 from .answers import RequestKey
 from .candidates import MAX_CLAIMS, candidates, offered
+from .confirming import run_round_for
 from .events import EventKind, Fact, record, refusal_fact
 from .grants import Claim, Grants, Place, read_claims
 from .identity import confirm_if_ahead, held, hold_of
@@ -181,7 +182,8 @@ def _claim_next(
     demand, *others = demands
     width = width or sum(each.limit for each in demands)
     gate, look_up = _once([each.request for each in demands if each.request])
-    _, _, *_, queues, stored, found, clock_rows = run_round(
+    _, _, *_, queues, stored, found, clock_rows = run_round_for(
+        demand.worker,
         name_point(Point.CLAIM, by_id=True),
         queue_gate(queue_id),
         *gate,
@@ -233,7 +235,8 @@ def claim_task(
     """
     demand = Demand(worker, scheduler_epoch, owner, ttl_seconds, request)
     gate, look_up = _once([request] if request else [])
-    _, _, *_, locked, queues, stored, clock_rows = run_round(
+    _, _, *_, locked, queues, stored, clock_rows = run_round_for(
+        worker,
         name_point(Point.CLAIM, by_id=True),
         queue_gates_of_tasks([task_id]),
         *gate,

@@ -19,6 +19,7 @@ from coordinator.states import AttemptState, TaskState
 
 from . import hints, settlements
 from .commit_writes import Accepted, children_writes, commit_writes
+from .confirming import confirm
 from .effect_books import EffectBook
 from .events import EventKind, task_fact
 from .hearings import Hearing, call_digest, open_hearing
@@ -65,7 +66,11 @@ def commit_results(
     """
     checked = [_checked(item) for item in items]
     good = [item for item in checked if isinstance(item, _Checked)]
-    outcomes, standing = _commit(good, worker=worker, queue=queue) if good else ([], [])
+    if good:
+        outcomes, standing = _commit(good, worker=worker, queue=queue)
+    else:
+        outcomes, standing = [], []
+        confirm(worker)
     heard = iter(outcomes)
     answers: list[Committed | Refusal] = []
     accepted: list[Accepted] = []

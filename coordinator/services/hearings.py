@@ -37,6 +37,7 @@ from coordinator.shadow.lanes import queue_of
 from coordinator.states import AttemptState
 
 from . import locking
+from .confirming import run_round_for
 from .events import EventKind, Fact, record, refusal_fact, task_fact
 from .identity import confirm_if_ahead, held, hold_of
 from .locking import QueueRow
@@ -215,7 +216,8 @@ def open_hearing(
     gates = [queue_gates_of_tasks(task_ids)] + (
         [run_gates_of_tasks(task_ids)] if with_children else []
     )
-    rounds = run_round(
+    rounds = run_round_for(
+        worker,
         name_point(point, by_id=True),
         *gates,
         lock(task_ids),

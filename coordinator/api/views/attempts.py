@@ -50,6 +50,7 @@ class AttemptRenew(Endpoint):
         body=RenewBody,
         answer=Renewed,
         refusals=(*_FENCED, Outcome.LEASE_LIMIT),
+        confirms=True,
     )
     def post(self, call: Call[RenewBody], attempt_id: str) -> Renewed | Refusal:
         renewal = call.body.renewal(uuid_of(attempt_id, "attempt"))
@@ -63,6 +64,7 @@ class AttemptStage(Endpoint):
         body=StageBody,
         answer=Staged,
         refusals=(Outcome.FENCED, Outcome.FORBIDDEN, Outcome.NOT_FOUND, Outcome.ALREADY_COMMITTED),
+        confirms=True,
     )
     def post(self, call: Call[StageBody], attempt_id: str) -> Staged | Refusal:
         return stage_result(
@@ -85,6 +87,7 @@ class AttemptCommit(Endpoint):
             Outcome.ALREADY_COMMITTED,
             Outcome.RECONCILE_FIRST,
         ),
+        confirms=True,
     )
     def post(self, call: Call[CommitBody], attempt_id: str) -> Committed | Refusal:
         item = call.body.item(uuid_of(attempt_id, "attempt"))
@@ -98,6 +101,7 @@ class AttemptFail(Endpoint):
         body=FailBody,
         answer=RetryScheduled | Failed,
         refusals=_FENCED,
+        confirms=True,
     )
     def post(self, call: Call[FailBody], attempt_id: str) -> RetryScheduled | Failed | Refusal:
         body = call.body
@@ -119,6 +123,7 @@ class AttemptRelease(Endpoint):
         body=ReleaseBody,
         answer=Released,
         refusals=_FENCED,
+        confirms=True,
     )
     def post(self, call: Call[ReleaseBody], attempt_id: str) -> Released | Refusal:
         return release_attempt(

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coordinator.access import Operation
+from coordinator.actors import Worker
 from coordinator.api.bodies.attempts import CommitBody, CommitsBody, RenewalsBody, RenewBody
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.paths import require_own_queue
 from coordinator.api.problems import refusal_body
 from coordinator.outcomes import Refusal
 from coordinator.services.commits import commit_results
+from coordinator.services.confirming import confirm
 from coordinator.services.leases import renew_leases
 
 T = TypeVar("T")
@@ -30,6 +32,7 @@ class QueueRenewals(Endpoint):
         body=RenewalsBody,
         items=("renewals", RenewBody),
         answer=Results,
+        confirms=True,
     )
     def post(self, call: Call[list[RenewBody | Refusal]], queue: str) -> Results:
         require_own_queue(call.worker, queue)
@@ -38,7 +41,9 @@ class QueueRenewals(Endpoint):
             for item in call.body
         ]
         return _results(
-            items, lambda good: renew_leases(items=good, worker=call.worker, queue=queue)
+            call.worker,
+            items,
+            lambda good: renew_leases(items=good, worker=call.worker, queue=queue),
         )
 
 
@@ -49,6 +54,7 @@ class QueueCommits(Endpoint):
         body=CommitsBody,
         items=("commits", CommitBody),
         answer=Results,
+        confirms=True,
     )
     def post(self, call: Call[list[CommitBody | Refusal]], queue: str) -> Results:
         require_own_queue(call.worker, queue)
@@ -57,13 +63,19 @@ class QueueCommits(Endpoint):
             for item in call.body
         ]
         return _results(
-            items, lambda good: commit_results(items=good, worker=call.worker, queue=queue)
+            call.worker,
+            items,
+            lambda good: commit_results(items=good, worker=call.worker, queue=queue),
         )
 
 
-def _results(items: Sequence[T | Refusal], send: Callable[[list[T]], Sequence[Any]]) -> Results:
+def _results(
+    worker: Worker, items: Sequence[T | Refusal], send: Callable[[list[T]], Sequence[Any]]
+) -> Results:
     """The good items go to the service together; refused ones are answered in their places."""
     good = [item for item in items if not isinstance(item, Refusal)]
+    if not good:
+        confirm(worker)
     sent = iter(send(good) if good else ())
     answers = [item if isinstance(item, Refusal) else next(sent) for item in items]
     return Results([refusal_body(each) if isinstance(each, Refusal) else each for each in answers])

@@ -25,6 +25,7 @@ class QueueClaims(Endpoint):
         answer=Claimed,
         keyed=True,
         refusals=_GATE,
+        confirms=True,
     )
     def post(self, call: Call[ClaimsBody], queue: str) -> Claimed | Refusal:
         require_own_queue(call.worker, queue)
@@ -51,6 +52,7 @@ class TaskClaims(Endpoint):
         status=201,
         keyed=True,
         refusals=(*_GATE, Outcome.NOT_CLAIMABLE, Outcome.STATE_VERSION_MISMATCH, Outcome.NOT_FOUND),
+        confirms=True,
     )
     def post(self, call: Call[ClaimBody], task_id: str) -> Claim | Refusal:
         body = call.body
