@@ -29,7 +29,7 @@ from coordinator.states import Intake, Replay, RolloutStage, TaskState
 
 from . import answers, leases, locking, queue_ids, rehearsals
 from .answers import RequestKey
-from .candidates import MAX_CLAIMS, candidates, offered
+from .candidates import MAX_CLAIMS, candidates, in_its_order, offered
 from .confirming import run_round_for
 from .events import EventKind, Fact, record, refusal_fact
 from .grants import Claim, Grants, Place, read_claims
@@ -182,14 +182,14 @@ def _claim_next(
     demand, *others = demands
     width = width or sum(each.limit for each in demands)
     gate, look_up = _once([each.request for each in demands if each.request])
-    _, _, *_, queues, stored, found, clock_rows = run_round_for(
+    _, _, *_, queues, stored, _, found, _, clock_rows = run_round_for(
         demand.worker,
         name_point(Point.CLAIM, by_id=True),
         queue_gate(queue_id),
         *gate,
         locking.read_queue(queue_id),
         look_up,
-        candidates(queue_id, kinds, width),
+        *in_its_order(candidates(queue_id, kinds, width)),
         CLOCK,
     )
     row = QueueRow._make(queues[0]) if queues else None

@@ -1,0 +1,110 @@
+"""Plans that are kept for good: made while the tables were empty, they read no more rows once they are not.
+
+Nothing analyzes in between, as in the first minute of a new server, or where the statistics are those of an idle hour.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+
+from coordinator.actors import Worker
+from coordinator.services.commits import CommitItem, commit_results
+from coordinator.services.endings import fail_attempt, release_attempt
+from coordinator.services.grants import Claim
+from coordinator.services.leases import Renewal, renew_leases
+from coordinator.services.results import stage_result
+from tests import world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OPEN, LEASED = 1_200, 600
+#: What a single call may read: its own rows, and some of small tables.
+OWN_ROWS = 60
+
+
+@pytest.fixture
+def by(transactional_db: None) -> Iterator[Worker]:
+    """On a connection of its own, that has prepared nothing yet; the tables' statistics are left as they are."""
+    world.queue(retry_backoff_seconds=0)
+    with connection.cursor() as cursor:
+        for table in ("task", "attempt", "event", "canonicalcommit"):
+            cursor.execute(f"ALTER TABLE coordinator_{table} SET (autovacuum_enabled = off)")
+    connection.close()
+    yield world.worker()
+    with connection.cursor() as cursor:
+        for table in ("task", "attempt", "event", "canonicalcommit"):
+            cursor.execute(f"ALTER TABLE coordinator_{table} RESET (autovacuum_enabled)")
+
+
+def rows_read(act: Callable[[], object]) -> int:
+    before = _rows_read()
+    act()
+    return _rows_read() - before
+
+
+def _rows_read() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables"
+            " WHERE relname LIKE 'coordinator\\_%'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def test_no_call_of_a_worker_reads_more_beside_thousands_than_beside_none(by: Worker) -> None:
+    claimed: list[Claim] = []
+
+    def claim() -> None:
+        claimed.append(world.claim_one(by=by))
+
+    def renew() -> None:
+        (answer,) = renew_leases(
+            items=[Renewal(claimed[0].fence.attempt_id, claimed[0].fence, claimed[0].owner)],
+            worker=by,
+        )
+        assert getattr(answer, "outcome", "") == "RENEWED"
+
+    def commit() -> None:
+        mine = claimed.pop()
+        item = CommitItem(mine.fence.attempt_id, mine.fence, mine.input_digest, result={"n": 1})
+        (answer,) = commit_results(items=[item], worker=by)
+        assert getattr(answer, "outcome", "") == "COMMITTED"
+
+    def stage() -> None:
+        fence = claimed[0].fence
+        stage_result(attempt_id=fence.attempt_id, fence=fence, result=1, worker=by)
+
+    def release() -> None:
+        fence = claimed.pop().fence
+        release_attempt(attempt_id=fence.attempt_id, fence=fence, worker=by)
+
+    def fail() -> None:
+        fence = claimed.pop().fence
+        fail_attempt(
+            attempt_id=fence.attempt_id,
+            fence=fence,
+            error={"type": "E"},
+            retryable=False,
+            worker=by,
+        )
+
+    calls = (claim, renew, stage, commit, claim, release, claim, fail)
+    world.submit(*(world.node(f"first {number}") for number in range(3)))
+    for each in calls:  # each plan is made, and kept
+        each()
+    world.submit(*(world.node(f"open {number}") for number in range(OPEN)))
+    for _ in range(LEASED // 100):
+        assert len(world.claim(by=by, limit=100)) == 100
+    read = {f"{place} {each.__name__}": rows_read(each) for place, each in enumerate(calls)}
+    assert {name: rows for name, rows in read.items() if rows > OWN_ROWS} == {}
+
+
+def test_a_claim_keeps_to_the_order_of_its_index_whatever_the_statistics_say(by: Worker) -> None:
+    for part in range(3):
+        world.submit(*(world.node(f"open {part} {number}") for number in range(1_000)))
+    connection.close()  # what comes next plans anew, beside thousands of tasks that no statistics tell of
+    world.claim_one(by=by)
+    assert rows_read(lambda: world.claim_one(by=by)) <= OWN_ROWS
