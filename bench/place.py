@@ -18,7 +18,7 @@ from typing import Any, Self
 import psycopg
 
 from coordinator.site.postgres import Postgres
-from coordinator.site.web import web_options
+from coordinator.site.web import threads_environment, web_options
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "bench"
@@ -90,6 +90,7 @@ class Place:
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,
+            **threads_environment(),
             "DATABASE_URL": self.postgres.url,
             "TENURE_STATE": str(self.folder),
             "TENURE_LOG_LEVEL": "WARNING",

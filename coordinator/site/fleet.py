@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.site.children import Plan
-from coordinator.site.web import web_options
+from coordinator.site.web import threads_environment, web_options
 
 CELERY_THREADS = 4
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -118,7 +118,7 @@ class Fleet:
         return Plan(
             name=name,
             command=(sys.executable, "-m", module, *arguments),
-            environment=around.environment(name),
+            environment=threads_environment() | around.environment(name),
             folder=around.checkout,
             log=None if around.production else around.state / "logs" / f"{name}.log",
             grace_seconds=grace_seconds,
