@@ -13,7 +13,8 @@ from coordinator.api.endpoint import Spec
 from coordinator.api.remembering import WORKERS, RememberedWorkers
 from coordinator.clock import read_clock
 from coordinator.models import Credential, Event, Task
-from coordinator.tokens import read_token
+from coordinator.selectors.credentials import FoundWorker, find_worker
+from coordinator.tokens import Token, read_token
 from tests import world
 from tests.world import Rival, fingerprint
 
@@ -31,7 +32,8 @@ def specs(patterns: Any = None) -> list[Spec]:
         elif isinstance(pattern, URLPattern):
             view = getattr(pattern.callback, "view_class", None)
             methods = [getattr(view, name, None) for name in ("get", "post", "put", "patch")]
-            found += [method.spec for method in methods if hasattr(method, "spec")]
+            told = (getattr(method, "spec", None) for method in methods)
+            found += [spec for spec in told if spec is not None]
     return found
 
 
@@ -101,7 +103,7 @@ def token_of(api: Api) -> Any:
 
 def end(how: str) -> None:
     now = read_clock()
-    change = {
+    change: dict[str, dict[str, Any]] = {
         "revoked": {"revoked_at": now, "revoked_by": "operator:olga"},
         "expired": {"expires_at": now - timedelta(seconds=1)},
     }
@@ -116,11 +118,13 @@ def test_every_operation_that_confirms_its_caller_is_tried_here() -> None:
 def test_a_remembered_worker_is_answered(
     operation: Operation, remembered: tuple[Api, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked_up: list[Any] = []
-    find = api_callers.find_worker
-    monkeypatch.setattr(
-        api_callers, "find_worker", lambda token: (looked_up.append(token), find(token))[1]
-    )
+    looked_up: list[Token] = []
+
+    def noted(token: Token) -> FoundWorker | None:
+        looked_up.append(token)
+        return find_worker(token)
+
+    monkeypatch.setattr(api_callers, "find_worker", noted)
     reply = CALLS[operation](*remembered)
     assert reply.status < 300, reply
     assert looked_up == []
