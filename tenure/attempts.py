@@ -22,6 +22,8 @@ from tenure.transport import Answer, Call, Transport, json_bytes
 LARGEST_INLINE_BYTES = 900_000
 #: Items of one batch (contract 7).
 LARGEST_BATCH = 100
+#: Characters of the kinds that a hint is asked for.
+LONGEST_KINDS = 4_000
 #: An exception's text can be a whole page of somebody's HTML; people read the beginning.
 LONGEST_MESSAGE = 2_000
 LONGEST_NAME = 200
@@ -95,12 +97,19 @@ class AttemptCalls:
             body["kinds"] = sorted(kinds)
         return ClaimRequest(key=key, content=json_bytes(body), limit=limit)
 
-    def hint(self, wait_seconds: int) -> Hint:
-        """Wait until work may exist, at most `wait_seconds` (0 to 30)."""
+    def hint(self, wait_seconds: int, *, kinds: Sequence[str] = ()) -> Hint:
+        """Wait until work may exist, of these kinds if any, at most `wait_seconds` (0 to 30).
+
+        The kinds are left out where they can't be told: one has a comma, or they are too long for an address.
+        """
+        params = {"wait_seconds": str(wait_seconds)}
+        told = ",".join(sorted(kinds))
+        if told.count(",") == len(kinds) - 1 and len(told) <= LONGEST_KINDS:
+            params["kinds"] = told
         call = Call(
             method="GET",
             path=f"{self._lane}/hint",
-            params={"wait_seconds": str(wait_seconds)},
+            params=params,
             repeat=Repeat.BY_NATURE,
         )
         answer = self._transport.send(call, retry=ONCE, timeout_seconds=wait_seconds + 10.0)

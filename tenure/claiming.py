@@ -52,7 +52,7 @@ class Claiming:
         self._unanswered: ClaimRequest | None = None
         self._not_before = 0.0
         self._likely = False
-        self._hint = HintWaiter(calls, wakeup)
+        self._hint = HintWaiter(calls, wakeup, kinds=kinds)
         self._hinted = True
         self._idle = Patience(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         self._trouble = Patience(FIRST_TROUBLE_SECONDS, LONGEST_TROUBLE_SECONDS)

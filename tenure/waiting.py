@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 
 from tenure.attempts import AttemptCalls
 from tenure.holdings import Wakeup
@@ -16,7 +17,7 @@ log = logging.getLogger("tenure")
 HINT_SECONDS = 20
 #: Without a hint, asking for work goes on at this pace.
 FALLBACK_SECONDS = 5.0
-#: Hints that led to no claim (other kinds, a faster worker) slow the asking down to this.
+#: Hints that led to no claim (a faster worker, a task behind many of other kinds) slow the asking down to this.
 LONGEST_PAUSE_SECONDS = 5.0
 FIRST_PAUSE_SECONDS = 0.05
 
@@ -24,8 +25,9 @@ FIRST_PAUSE_SECONDS = 0.05
 class HintWaiter:
     """At most one hint is waited for at a time. Losing it delays work and loses none."""
 
-    def __init__(self, calls: AttemptCalls, wakeup: Wakeup) -> None:
+    def __init__(self, calls: AttemptCalls, wakeup: Wakeup, *, kinds: Sequence[str] = ()) -> None:
         self._calls = calls
+        self._kinds = kinds
         self._wakeup = wakeup
         self._asked = threading.Semaphore(0)
         self._waiting = threading.Event()
@@ -70,7 +72,7 @@ class HintWaiter:
     def _wait(self) -> float:
         began = time.monotonic()
         try:
-            hint = self._calls.hint(HINT_SECONDS)
+            hint = self._calls.hint(HINT_SECONDS, kinds=self._kinds)
         except Exception as error:  # noqa: BLE001 - a waiter that is gone would leave the worker idle for ever
             log.debug("no hint: %s", error)
             return max(0.0, jittered(FALLBACK_SECONDS) - (time.monotonic() - began))

@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +27,10 @@ CHANNEL: Final = "tenure_ready"
 MAX_WAITING: Final = 24
 MAX_WAIT_SECONDS: Final = 30
 POLL_AFTER_SECONDS: Final = 2.0
+#: Whether there is work of some kinds is looked for among the next so many tasks; beyond them there may be.
+KINDS_AMONG: Final = 1_000
+#: After a call that was for other kinds the next look comes so much later at the earliest.
+VAIN_PAUSE_SECONDS: Final = 0.05
 #: How often the listener looks by itself: for `not_before`s that come due, lapsed leases, lost NOTIFYs.
 LOOK_SECONDS: Final = 1.0
 _RECONNECT_SECONDS: Final = 1.0
@@ -36,22 +41,30 @@ _NOT_THE_LISTENERS: Final = frozenset(
 
 _log = logging.getLogger(__name__)
 
-#: What a canary does not let in is no work: a worker would ask for it at once, and again.
-_MAY_HAVE_WORK: Final = f"""
+#: Where a queue's claims look: in SHADOW in the lane beside it.
+_LANES: Final = """
 SELECT q.id FROM unnest(%s::int[]) AS q(id) CROSS JOIN LATERAL (
   SELECT CASE WHEN b.rollout_stage = 'SHADOW' AND b.name NOT LIKE '%%~shadow'
               THEN (SELECT r.id FROM coordinator_queue r WHERE r.name = b.name || '~shadow') ELSE b.id END AS id,
          b.intake_share AS share
   FROM coordinator_queue b WHERE b.id = q.id) lane
-WHERE EXISTS (
-  SELECT 1 FROM coordinator_task t
-  WHERE t.queue_id = lane.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp()
-    AND (lane.share = 0 OR {place_sql("t.task_id")} < lane.share))
-OR EXISTS (
-  SELECT 1 FROM coordinator_task t
-  WHERE t.queue_id = lane.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
-    AND t.lease_expires_at <= clock_timestamp()
-    AND (lane.share = 0 OR {place_sql("t.task_id")} < lane.share))
+"""
+#: What a canary does not let in is no work: a worker would ask for it at once, and again.
+_LET_IN: Final = f"(lane.share = 0 OR {place_sql('t.task_id')} < lane.share)"
+_OPEN: Final = f"""
+FROM coordinator_task t
+WHERE t.queue_id = lane.id AND t.claimable_at IS NOT NULL AND t.claimable_at <= clock_timestamp() AND {_LET_IN}
+"""
+_LAPSED: Final = f"""
+FROM coordinator_task t
+WHERE t.queue_id = lane.id AND t.state = 'CLAIMED' AND t.claimable_at IS NULL
+  AND t.lease_expires_at <= clock_timestamp() AND {_LET_IN}
+"""
+_MAY_HAVE_WORK: Final = f"{_LANES} WHERE EXISTS (SELECT 1 {_OPEN}) OR EXISTS (SELECT 1 {_LAPSED})"
+_MAY_HAVE_KINDS: Final = f"""
+{_LANES} WHERE EXISTS (SELECT 1 {_LAPSED} AND t.kind = ANY(%s::text[])) OR (
+  SELECT bool_or(n.kind = ANY(%s::text[])) OR count(*) = %s
+  FROM (SELECT t.kind {_OPEN} ORDER BY t.priority DESC, t.claimable_at LIMIT %s) n)
 """  # noqa: S608 (constants of ours)
 
 
@@ -70,18 +83,20 @@ def notify(queue_id: int) -> None:
         _log.warning("hint not sent", exc_info=True)
 
 
-def wait_for_work(*, queue: str, wait_seconds: float = 0) -> Hint | Refusal:
-    """Answer when the queue may have work, or after `wait_seconds` (at most MAX_WAIT_SECONDS).
+def wait_for_work(
+    *, queue: str, wait_seconds: float = 0, kinds: Sequence[str] | None = None
+) -> Hint | Refusal:
+    """Answer when the queue may have work, of `kinds` if given, or after `wait_seconds` (at most MAX_WAIT_SECONDS).
 
     Beyond MAX_WAITING waiting requests of this process it answers at once, with
-    `poll_after_seconds`.
+    `poll_after_seconds`. Where KINDS_AMONG tasks of other kinds come first, there may be some behind them.
     """
     queue_id = next(queue_ids.candidates(queue), None)
     if queue_id is None:
         return not_found("queue")
     ticket = _board.ticket(queue_id)  # taken before the look, so that nothing is missed in between
     try:
-        if _look([queue_id]):
+        if _may_have_work(queue_id, kinds):
             return Hint(True)
         seconds = min(float(wait_seconds), MAX_WAIT_SECONDS)
         if seconds <= 0:
@@ -91,17 +106,36 @@ def wait_for_work(*, queue: str, wait_seconds: float = 0) -> Hint | Refusal:
         try:
             connection.close()  # back to the pool: a waiting request holds none
             _listener.ensure_running()
-            return Hint(_board.wait(queue_id, ticket, seconds))
+            return Hint(_wait(queue_id, ticket, seconds, kinds))
         finally:
             _board.leave()
     finally:
         _board.drop(queue_id)
 
 
-def _look(queue_ids_wanted: list[int]) -> list[int]:
+def _may_have_work(queue_id: int, kinds: Sequence[str] | None) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(_MAY_HAVE_WORK, [queue_ids_wanted])
-        return [row[0] for row in cursor.fetchall()]
+        if kinds is None:
+            cursor.execute(_MAY_HAVE_WORK, [[queue_id]])
+        else:
+            wanted = list(kinds)
+            cursor.execute(_MAY_HAVE_KINDS, [[queue_id], wanted, wanted, KINDS_AMONG, KINDS_AMONG])
+        return bool(cursor.fetchall())
+
+
+def _wait(queue_id: int, ticket: int, seconds: float, kinds: Sequence[str] | None) -> bool:
+    """Until the queue is called for; for some kinds, until a look after that finds one of them."""
+    until = time.monotonic() + seconds
+    while _board.wait(queue_id, ticket, until - time.monotonic()):
+        if kinds is None:
+            return True
+        ticket = _board.called(queue_id)
+        found = _may_have_work(queue_id, kinds)
+        connection.close()
+        if found:
+            return True
+        time.sleep(min(VAIN_PAUSE_SECONDS, max(0.0, until - time.monotonic())))
+    return False
 
 
 @dataclass
@@ -117,6 +151,11 @@ class _Board:
         with self.changed:
             self.interest[queue_id] = self.interest.get(queue_id, 0) + 1
             return self.calls.setdefault(queue_id, 0)
+
+    def called(self, queue_id: int) -> int:
+        """How often so far; for who waits already."""
+        with self.changed:
+            return self.calls[queue_id]
 
     def drop(self, queue_id: int) -> None:
         with self.changed:

@@ -233,6 +233,16 @@ def test_a_hint_tells_at_once_of_work_and_of_none(transactional_db: None, api: A
     assert api.worker.get("/queues/q/hint?wait_seconds=30").body["may_have_work"] is True
 
 
+def test_a_hint_is_asked_for_some_kinds(transactional_db: None, api: Api) -> None:
+    api.submit(node("a", kind="merge"))
+    told = {
+        kinds: api.worker.get(f"/queues/q/hint?kinds={kinds}").body["may_have_work"]
+        for kinds in ("merge", "review", "review,merge")
+    }
+    assert told == {"merge": True, "review": False, "review,merge": True}
+    assert api.worker.get("/queues/q/hint?kinds=").pointers == {"/kinds"}
+
+
 def test_a_wait_beyond_the_longest_is_refused(api: Api) -> None:
     reply = api.worker.get("/queues/q/hint?wait_seconds=31")
     assert (reply.status, reply.pointers) == (400, {"/wait_seconds"})

@@ -328,3 +328,24 @@ def test_an_answer_of_nonsense_stops_neither_the_keeper_nor_the_committer(nonsen
         worker.handler("work")(lambda claim: None)
         counts = worker.run(until_empty=True)
     assert counts["committed"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("kinds", "asked"),
+    [
+        (("review", "merge"), "wait_seconds=20&kinds=merge%2Creview"),
+        (("review", "a,b"), "wait_seconds=20"),  # no comma separates them any more
+        (tuple(f"{number:0>180}" for number in range(30)), "wait_seconds=20"),
+    ],
+)
+def test_a_hint_is_asked_for_the_kinds_that_are_handled(kinds: tuple[str, ...], asked: str) -> None:
+    with scripted(Lane()) as server:
+        worker = _worker(server.url)
+        for kind in kinds:
+            worker.handler(kind)(lambda claim: None)
+        thread = started(worker)
+        until(lambda: bool(server.requests("GET", "/hint")), "a hint")
+        worker.stop()
+        ended(thread)
+        hint, *_ = server.requests("GET", "/hint")
+    assert hint.path.partition("?")[2] == asked

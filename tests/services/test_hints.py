@@ -80,16 +80,20 @@ def listens() -> bool:
 class Waiter:
     """A request that waits for work in a thread of its own."""
 
-    def __init__(self, *, queue: str = "q", seconds: float = LONG) -> None:
+    def __init__(
+        self, *, queue: str = "q", seconds: float = LONG, kinds: list[str] | None = None
+    ) -> None:
         self.hint: Hint | Refusal | None = None
         self._before = hints._board.waiting
-        self._queue, self._seconds = queue, seconds
+        self._queue, self._seconds, self._kinds = queue, seconds, kinds
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         try:
-            self.hint = wait_for_work(queue=self._queue, wait_seconds=self._seconds)
+            self.hint = wait_for_work(
+                queue=self._queue, wait_seconds=self._seconds, kinds=self._kinds
+            )
         finally:
             connection.close()
 
@@ -314,3 +318,48 @@ def test_the_listener_connects_as_every_other_connection_does(
     assert asked.items() <= told.items()
     assert "options" not in told, "the server's timeouts would end it"
     assert told["application_name"] == hints.listener_name()
+
+
+def test_who_takes_some_kinds_is_told_of_these_only() -> None:
+    world.submit(node("a", kind="other"))
+    assert wait_for_work(queue="q", kinds=["mine"]) == Hint(False, hints.POLL_AFTER_SECONDS)
+    assert wait_for_work(queue="q", kinds=["mine", "other"]) == Hint(may_have_work=True)
+    assert wait_for_work(queue="q") == Hint(may_have_work=True)
+
+
+def test_work_of_other_kinds_leaves_a_waiting_worker_alone_and_its_own_wakes_it() -> None:
+    world.submit(node("a", kind="other"))
+    waiter, all_kinds = Waiter(kinds=["mine"]).until_waiting(), Waiter(kinds=["later"])
+    all_kinds.until_waiting()
+    world.submit(node("b", kind="other"))
+    until(lambda: hints._board.calls, "the call")
+    world.submit(node("c", kind="mine"))
+    assert waiter.answer() == Hint(may_have_work=True)
+    assert all_kinds.hint is None
+    world.submit(node("d", kind="later"))
+    assert all_kinds.answer() == Hint(may_have_work=True)
+
+
+def test_a_wait_for_some_kinds_ends_in_time_however_often_others_call() -> None:
+    waiter = Waiter(kinds=["mine"], seconds=0.5).until_waiting()
+    world.submit(node("a", kind="other"))
+    assert waiter.answer() == Hint(may_have_work=False)
+
+
+def test_behind_many_tasks_of_other_kinds_there_may_be_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world.submit(*(node(f"n{number}", kind="other") for number in range(3)))
+    monkeypatch.setattr(hints, "KINDS_AMONG", 3)
+    assert wait_for_work(queue="q", kinds=["mine"]) == Hint(may_have_work=True)
+    monkeypatch.setattr(hints, "KINDS_AMONG", 4)
+    assert wait_for_work(queue="q", kinds=["mine"]) == Hint(False, hints.POLL_AFTER_SECONDS)
+
+
+def test_a_lapsed_lease_is_work_of_its_kind() -> None:
+    run = world.submit(node("a", kind="mine"))
+    world.claim_one(by=world.worker())
+    assert wait_for_work(queue="q", kinds=["mine"]) == Hint(False, hints.POLL_AFTER_SECONDS)
+    world.lapse(world.task_id(run, "a"))
+    assert wait_for_work(queue="q", kinds=["mine"]) == Hint(may_have_work=True)
+    assert wait_for_work(queue="q", kinds=["other"]) == Hint(False, hints.POLL_AFTER_SECONDS)

@@ -1,6 +1,6 @@
 """Claiming, and waiting for something to claim (contract 7)."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -67,12 +67,28 @@ class TaskClaims(Endpoint):
         )
 
 
+#: Characters of an address.
+LONGEST_KINDS: Final = 8_000
+
+
 class HintQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     wait_seconds: Annotated[
         int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait at most")
     ] = 0
+    kinds: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=LONGEST_KINDS,
+            description="Kinds, separated by commas: only work of theirs. Leave it out for a kind with a comma",
+        ),
+    ] = None
+
+    @property
+    def wanted(self) -> list[str] | None:
+        return None if self.kinds is None else self.kinds.split(",")
 
 
 class QueueHint(Endpoint):
@@ -84,4 +100,5 @@ class QueueHint(Endpoint):
     )
     def get(self, call: Call[None], queue: str) -> Hint | Refusal:
         require_own_queue(call.worker, queue)
-        return wait_for_work(queue=queue, wait_seconds=call.query.wait_seconds)
+        query = call.query
+        return wait_for_work(queue=queue, wait_seconds=query.wait_seconds, kinds=query.wanted)
