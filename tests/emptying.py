@@ -1,7 +1,7 @@
 """Emptying the database between tests: fast, even where triggers refuse a DELETE."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.apps import apps
 from django.db import connection, transaction
@@ -19,7 +19,16 @@ KEPT = frozenset(
 )
 
 
-ROLES = ("viewer", "approver", "operator", "admin")
+#: A test may take a permission from a role; the next one finds all roles as the migrations have filled them.
+_GRANTS: Final = """
+WITH wanted AS (
+  SELECT g.id AS group_id, p.id AS permission_id FROM unnest(%s::text[], %s::text[]) AS w(role, name)
+  JOIN auth_group g ON g.name = w.role JOIN auth_permission p ON p.codename = w.name
+  JOIN django_content_type t ON t.id = p.content_type_id AND t.app_label = 'coordinator' AND t.model = 'access'),
+given AS (
+  INSERT INTO auth_group_permissions (group_id, permission_id) SELECT * FROM wanted ON CONFLICT DO NOTHING)
+DELETE FROM auth_group_permissions WHERE (group_id, permission_id) NOT IN (SELECT * FROM wanted)
+"""
 
 
 def tables_of_tests() -> list[str]:
@@ -40,6 +49,9 @@ def empty_all_tables() -> None:
     each table and index. All are locked first: nobody who still writes leaves a row to the next test. Tests leave
     their connections idle; a straggler that still holds a lock is ended rather than waited for.
     """
+    from coordinator.services.roles import ROLES
+
+    granted = [(role, name) for role, names in ROLES.items() for name in sorted(names)]
     tables = tables_of_tests()
     names = ", ".join(connection.ops.quote_name(name) for name in tables)
     with transaction.atomic(), connection.cursor() as cursor:
@@ -69,6 +81,7 @@ def empty_all_tables() -> None:
             " DELETE FROM auth_group WHERE id IN (SELECT id FROM others)",
             [list(ROLES)],
         )
+        cursor.execute(_GRANTS, [[role for role, _ in granted], [name for _, name in granted]])
     forget_the_record()
 
 
