@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -25,6 +26,8 @@ TICK_SECONDS = 0.05
 #: Between two ticks, nobody but a stopped process loses this much.
 FROZEN_SECONDS = 2.0
 PR_SET_PDEATHSIG = 1
+
+_speaking = threading.Lock()
 
 
 def main() -> int:
@@ -46,7 +49,7 @@ def main() -> int:
     try:
         worker.run()
     except TenureError as error:
-        print(json.dumps({"what": "gave_up", "detail": str(error)}), flush=True)
+        _say({"what": "gave_up", "detail": str(error)})
         return 1
     return 0
 
@@ -62,7 +65,7 @@ class Pause:
         time.sleep(self._seconds)
         if self._hold and claim.kind == ANALYSE:
             self._hold = False
-            print(json.dumps({"what": "halfway", **_about(claim)}), flush=True)
+            _say({"what": "halfway", **_about(claim)})
             _wait_until_frozen()
 
 
@@ -92,7 +95,14 @@ def tell(report: Report) -> None:
         }
     if "error" in report.detail:
         line["detail"] = report.detail["error"]["message"]
-    print(json.dumps(line), flush=True)
+    _say(line)
+
+
+def _say(line: dict[str, Any]) -> None:
+    """In one write: `print` takes two, and what two threads say at once would be no JSON to whoever reads it."""
+    with _speaking:
+        sys.stdout.write(f"{json.dumps(line)}\n")
+        sys.stdout.flush()
 
 
 def _about(claim: Claim) -> dict[str, Any]:

@@ -17,6 +17,9 @@ import tenure
 from tenure import Claim, Report, Worker
 
 
+speaking = threading.Lock()
+
+
 def main(queue: str, until: str, grace: str = "20") -> None:
     worker = Worker(
         os.environ["TENURE_URL"],
@@ -34,13 +37,13 @@ def main(queue: str, until: str, grace: str = "20") -> None:
             time.sleep(0.02)
             if claim.stopping and not told:
                 told = True
-                print("stopping", flush=True)
+                say("stopping")
         return {"pid": os.getpid()}
 
     go = threading.Event()
     threading.Thread(target=wait_for_line, args=(go,), daemon=True).start()
 
-    print(json.dumps(worker.run()), flush=True)
+    say(json.dumps(worker.run()))
 
 
 def wait_for_line(go: threading.Event) -> None:
@@ -51,9 +54,16 @@ def wait_for_line(go: threading.Event) -> None:
 def tell(report: Report) -> None:
     problem = report.detail.get("problem")
     if isinstance(problem, tenure.Problem):
-        print("refused", report.detail.get("point"), problem.outcome, flush=True)
+        say(f"refused {report.detail.get('point')} {problem.outcome}")
     elif report.claim is not None:
-        print(report.what, report.claim.task_id, flush=True)
+        say(f"{report.what} {report.claim.task_id}")
+
+
+def say(line: str) -> None:
+    """In one write: two threads at once would be no two lines else."""
+    with speaking:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
