@@ -9,6 +9,7 @@ statement is prepared once, whatever values it gets.
 import itertools
 import re
 import select
+import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,10 +25,16 @@ from coordinator.literals import literal
 
 #: A connection prepares so many different statements; further ones are sent unprepared.
 MAX_PREPARED: Final = 500
+#: How long the plans of a connection are kept: at first for this long, then for so many times as long as it has them
+#: already, in the end for this long.
+FIRST_PLANS_SECONDS: Final = 0.5
+PLANS_LAST_TIMES: Final = 4
+LONGEST_PLANS_SECONDS: Final = 600.0
 _PLACEHOLDER: Final = re.compile(r"%[s%]")
 _DONE: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 _prepared: "WeakKeyDictionary[psycopg.Connection[Any], dict[str, bytes]]" = WeakKeyDictionary()
+_plans: "WeakKeyDictionary[psycopg.Connection[Any], Plans]" = WeakKeyDictionary()
 _names: Final = itertools.count()
 _numbered: dict[str, bytes] = {}
 
@@ -69,6 +76,9 @@ def run(
         )
         if begins:
             pgconn.send_query_params(b"BEGIN", None)
+        discards = plans_of(connection).are_old()
+        if discards:
+            pgconn.send_query_params(b"DISCARD PLANS", None)
         sent = [_send(connection, statement) for statement in statements]
         pgconn.pipeline_sync()
         results = iter(_read(pgconn))
@@ -76,12 +86,45 @@ def run(
     except BaseException:
         pgconn.finish()  # half an answer is still on the wire: nobody may use this connection again
         raise
-    begun = [next(results)] if begins else []
+    begun = [next(results) for _ in range(begins + discards)]
     answers = [_Answer(each, next(results) if each else None, next(results)) for each in sent]
     _forget_unprepared(connection, answers)
     _raise_first(connection, begun, answers)
     transformer = Transformer(_ADAPTION)
     return [_rows(transformer, answer.result) for answer in answers]
+
+
+class Plans:
+    """When the plans that a connection's statements and triggers have are to be made anew.
+
+    A plan that is kept was made for tables of the size that they had then. It is made anew for larger ones only
+    once they are analyzed: in the first minute of a server, claims and commits would read every row by a plan for none.
+    """
+
+    __slots__ = ("_due", "_since")
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._due = self._since + FIRST_PLANS_SECONDS
+
+    def grow_old(self) -> None:
+        """They are discarded before the next statements."""
+        self._due = self._since
+
+    def are_old(self) -> bool:
+        """Whether they are discarded now; the next time comes so many times later."""
+        now = time.monotonic()
+        if now < self._due:
+            return False
+        self._due = now + min(LONGEST_PLANS_SECONDS, PLANS_LAST_TIMES * (now - self._since))
+        return True
+
+
+def plans_of(connection: "psycopg.Connection[Any]") -> Plans:
+    known = _plans.get(connection)
+    if known is None:
+        known = _plans[connection] = Plans()
+    return known
 
 
 def _send(connection: "psycopg.Connection[Any]", statement: Statement) -> str | None:

@@ -44,6 +44,7 @@ def commit_writes(
             (
                 [each.task.task_id for each in accepted],
                 [each.result_commit_id for each in accepted],
+                [each.task.task_id for each in accepted],
             ),
         ),
         Statement(
@@ -53,6 +54,7 @@ def commit_writes(
                 [each.attempt.attempt_id for each in accepted],
                 [each.digest for each in accepted],
                 [orjson.dumps(each.answer).decode() for each in accepted],
+                [each.attempt.attempt_id for each in accepted],
             ),
         ),
         *book.writes(clock),
@@ -86,7 +88,13 @@ def children_writes(counted: Mapping[UUID, tuple[int, bool]], clock: datetime) -
     return [
         Statement(
             _COUNT_DOWN,
-            (clock, list(counted), [count for count, _ in counts], [opens for _, opens in counts]),
+            (
+                clock,
+                list(counted),
+                [count for count, _ in counts],
+                [opens for _, opens in counts],
+                list(counted),
+            ),
         )
     ]
 
@@ -114,13 +122,14 @@ _COMMIT_TASKS: Final = """
 UPDATE coordinator_task t SET
   state = 'COMMITTED', state_version = t.state_version + 1, result_commit_id = n.result_commit_id,
   lease_expires_at = NULL, claimable_at = NULL, serial_held = false
-FROM unnest(%s::uuid[], %s::uuid[]) AS n(task_id, result_commit_id) WHERE t.task_id = n.task_id
+FROM unnest(%s::uuid[], %s::uuid[]) AS n(task_id, result_commit_id)
+WHERE t.task_id = n.task_id AND t.task_id = ANY(%s::uuid[])
 """
 _COMMIT_ATTEMPTS: Final = """
 UPDATE coordinator_attempt a SET
   state = 'COMMITTED', ended_at = c.clock, end_reason = 'COMMITTED', end_call = n.digest, end_answer = n.answer::jsonb
 FROM (SELECT %s::timestamptz) AS c(clock), unnest(%s::uuid[], %s::text[], %s::text[]) AS n(attempt_id, digest, answer)
-WHERE a.attempt_id = n.attempt_id
+WHERE a.attempt_id = n.attempt_id AND a.attempt_id = ANY(%s::uuid[])
 """
 _COUNT_DOWN: Final = """
 UPDATE coordinator_task t SET
@@ -130,5 +139,5 @@ UPDATE coordinator_task t SET
   ready_at = CASE WHEN n.opens THEN c.clock ELSE t.ready_at END,
   claimable_at = CASE WHEN n.opens THEN greatest(c.clock, t.not_before) ELSE t.claimable_at END
 FROM (SELECT %s::timestamptz) AS c(clock), unnest(%s::uuid[], %s::int[], %s::bool[]) AS n(task_id, parents, opens)
-WHERE t.task_id = n.task_id
+WHERE t.task_id = n.task_id AND t.task_id = ANY(%s::uuid[])
 """

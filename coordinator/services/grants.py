@@ -147,6 +147,7 @@ class Grants:
                 [grant.place.owner for grant in self.granted],
                 self.attempt_ids,
                 [int(grant.reclaim_seconds is not None) for grant in self.granted],
+                [grant.task.task_id for grant in self.granted],
             ),
         )
 
@@ -369,7 +370,7 @@ UPDATE coordinator_task t SET
   scheduler_epoch = %s, owner = g.owner, lease_expires_at = %s, attempt_id = g.attempt_id, claimable_at = NULL,
   attempts = t.attempts + 1, spent_attempts = t.spent_attempts + g.spent, serial_held = t.serial_scope_id IS NOT NULL
 FROM unnest(%s::uuid[], %s::text[], %s::uuid[], %s::int[]) AS g(task_id, owner, attempt_id, spent)
-WHERE t.task_id = g.task_id
+WHERE t.task_id = g.task_id AND t.task_id = ANY(%s::uuid[])
 """
 _INSERT_ATTEMPTS: Final = """
 INSERT INTO coordinator_attempt

@@ -110,13 +110,14 @@ def _extended(
 
 _RENEW_TASKS: Final = """
 UPDATE coordinator_task t SET lease_expires_at = r.expires, claimable_at = NULL
-FROM unnest(%s::uuid[], %s::timestamptz[]) AS r(task_id, expires) WHERE t.task_id = r.task_id
+FROM unnest(%s::uuid[], %s::timestamptz[]) AS r(task_id, expires)
+WHERE t.task_id = r.task_id AND t.task_id = ANY(%s::uuid[])
 """
 _RENEW_ATTEMPTS: Final = """
 UPDATE coordinator_attempt a SET lease_expires_at = r.expires, renewals = a.renewals + 1,
   renewed_at = (a.renewed_at || c.clock)[greatest(1, cardinality(a.renewed_at) + 2 - %s):]
 FROM (SELECT %s::timestamptz) AS c(clock), unnest(%s::uuid[], %s::timestamptz[]) AS r(attempt_id, expires)
-WHERE a.attempt_id = r.attempt_id
+WHERE a.attempt_id = r.attempt_id AND a.attempt_id = ANY(%s::uuid[])
 """
 
 
@@ -126,8 +127,11 @@ def _renewals(hearing: Hearing, renewed: dict[UUID, datetime]) -> list[Statement
     attempt_ids, instants = list(renewed), list(renewed.values())
     task_ids = [hearing.attempts[attempt_id].task_id for attempt_id in attempt_ids]
     return [
-        Statement(_RENEW_TASKS, (task_ids, instants)),
-        Statement(_RENEW_ATTEMPTS, (RENEWALS_REMEMBERED, hearing.clock, attempt_ids, instants)),
+        Statement(_RENEW_TASKS, (task_ids, instants, task_ids)),
+        Statement(
+            _RENEW_ATTEMPTS,
+            (RENEWALS_REMEMBERED, hearing.clock, attempt_ids, instants, attempt_ids),
+        ),
     ]
 
 

@@ -26,7 +26,7 @@ UPDATE coordinator_attempt a SET
   cost_usd = greatest(a.cost_usd, u.cost_usd::numeric)
 FROM unnest(%s::uuid[], %s::bigint[], %s::bigint[], %s::float8[], %s::float8[])
   AS u(attempt_id, input_tokens, output_tokens, compute_seconds, cost_usd)
-WHERE a.attempt_id = u.attempt_id
+WHERE a.attempt_id = u.attempt_id AND a.attempt_id = ANY(%s::uuid[])
 """
 
 
@@ -41,5 +41,6 @@ def raise_usage(reported: Mapping[UUID, Usage]) -> Statement:
             [usage.output_tokens for usage in usages],
             [usage.compute_seconds for usage in usages],
             [usage.cost_usd for usage in usages],
+            list(reported),
         ),
     )

@@ -4,6 +4,7 @@ import itertools
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -267,3 +268,29 @@ def test_connections_do_not_mix_up_their_prepared_statements(raw: Any) -> None:
     with transaction.atomic():
         assert run_round(Statement(text, (2,))) == [[(9,)]]
     assert run(raw, [Statement(text, (3,))]) == [[(10,)]]
+
+
+def test_plans_are_made_anew_soon_at_first_and_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: now))
+    plans, discarded = pipeline.Plans(), list[float]()
+    for quarter in range(4 * 7_200):
+        now = quarter / 4
+        if plans.are_old():
+            discarded.append(now)
+    assert discarded[:6] == [0.5, 2.5, 12.5, 62.5, 312.5, 912.5]
+    pauses = {later - earlier for earlier, later in itertools.pairwise(discarded[4:])}
+    assert pauses == {pipeline.LONGEST_PLANS_SECONDS}
+
+
+def test_a_round_that_discards_the_plans_has_its_rows_all_the_same(raw: Any) -> None:
+    statements = [Statement("SELECT %s::int", (1,)), Statement("SELECT 2")]
+    before = run(raw, statements)
+    for _ in range(2):
+        pipeline.plans_of(raw).grow_old()
+        assert run(raw, statements) == before
+    raw.rollback()
+    pipeline.plans_of(raw).grow_old()
+    assert run(raw, statements) == before  # with the transaction's own beginning
