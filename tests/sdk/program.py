@@ -16,7 +16,6 @@ import time
 import tenure
 from tenure import Claim, Report, Worker
 
-
 speaking = threading.Lock()
 
 
