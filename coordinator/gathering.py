@@ -43,7 +43,9 @@ class _Line(Generic[Item]):
 class Gathering(Generic[Item, Answer]):
     """Calls that `send` takes many of, and answers in order. Those with one key may go together."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, before_waiting: Callable[[], None] = lambda: None) -> None:
+        """`before_waiting`: called by who waits for others, to let go of what these may need to go on."""
+        self._before_waiting = before_waiting
         self._lock = threading.Lock()
         self._lines: dict[Hashable, _Line[Item]] = {}
 
@@ -55,6 +57,8 @@ class Gathering(Generic[Item, Answer]):
         """
         ticket = _Ticket(item)
         batch = self._arrive(key, ticket)
+        if batch is None:
+            self._before_waiting()
         while batch is None:
             if not ticket.woken.wait(PATIENCE_SECONDS):
                 batch = self._lose_patience(key, ticket)

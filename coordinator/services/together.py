@@ -7,6 +7,8 @@ together, so that what one may do is never judged by another's.
 from dataclasses import replace
 from typing import Final
 
+from django.db import connection
+
 from coordinator.actors import Worker
 from coordinator.gathering import Gathering
 from coordinator.outcomes import Refusal
@@ -15,10 +17,17 @@ from .claims import Answer, Demand
 from .commits import CommitItem, Committed, commit_results
 from .leases import Renewal, Renewed, renew_leases
 
+
+def _let_go() -> None:
+    """The connection, that a look-up before has taken, goes back to the pool: whoever sends the batch may need it."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
 #: For `claim_tasks`.
-CLAIMS: Final[Gathering[Demand, Answer]] = Gathering()
-_RENEWALS: Final[Gathering[Renewal, Renewed | Refusal]] = Gathering()
-_COMMITS: Final[Gathering[CommitItem, Committed | Refusal]] = Gathering()
+CLAIMS: Final[Gathering[Demand, Answer]] = Gathering(before_waiting=_let_go)
+_RENEWALS: Final[Gathering[Renewal, Renewed | Refusal]] = Gathering(before_waiting=_let_go)
+_COMMITS: Final[Gathering[CommitItem, Committed | Refusal]] = Gathering(before_waiting=_let_go)
 
 
 def renew_lease(item: Renewal, *, worker: Worker) -> Renewed | Refusal:

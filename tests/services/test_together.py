@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from coordinator.actors import Worker
 from coordinator.gathering import MAX_GATHERED, MAX_LANES, Gathering
@@ -165,7 +165,13 @@ def queue(transactional_db: None) -> Queue:
     return world.queue()
 
 
-def pile_up(queue: Queue, gathering: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+def pile_up(
+    queue: Queue,
+    gathering: Any,
+    calls: Sequence[Callable[[], Any]],
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> list[Any]:
     """The first call stands at the queue's gate, as behind a bump, until all others wait behind it."""
 
     def run(call: Callable[[], Any]) -> Any:
@@ -182,6 +188,7 @@ def pile_up(queue: Queue, gathering: Any, calls: Sequence[Callable[[], Any]]) ->
         for index, call in enumerate(calls):
             asked.append(pool.submit(run, call))
             wait_for(partial(_has_piled_up, gathering, index))
+        meanwhile()
         gate.release()
         return [each.result(60) for each in asked]
 
@@ -368,3 +375,28 @@ def test_only_what_differs_in_nothing_but_its_sender_goes_together() -> None:
         together._credential(sent_by(n, each)) for n in (1, 2) for each in (worker, other, narrow)
     }
     assert len(keys) == 3
+
+
+@pytest.mark.usefixtures("patient")
+def test_who_waits_for_a_batch_leaves_its_connection_to_others(queue: Queue) -> None:
+    """Else those that wait hold all of the pool, and whoever is to send their batch gets none."""
+    worker = world.worker()
+    claims = claimed(CALLS, worker)
+
+    def in_use() -> int:
+        told = connection.pool.get_stats()  # type: ignore[attr-defined]
+        return int(told["pool_size"] - told["pool_available"])
+
+    def after_a_look_up(call: Callable[[], Any]) -> Any:
+        connection.ensure_connection()
+        return call()
+
+    connection.ensure_connection()
+    before = in_use()
+    answers = pile_up(
+        queue,
+        together._COMMITS,
+        [partial(after_a_look_up, commit_of(claim, worker)) for claim in claims],
+        meanwhile=lambda: wait_for(lambda: in_use() == before + 1),
+    )
+    assert all(isinstance(answer, Committed) for answer in answers)
