@@ -126,7 +126,7 @@ def checks_of(queue: str, criteria: Sequence[Criterion]) -> list[Check]:
             each,
             str(CRITERIA.get(each.name, each.name)),
             pages.get(each.name, reverse("console:numbers")),
-            datetime.fromisoformat(str(each.value)) if each.name == DRILL and each.value else None,
+            _instant_of(each.name, each.value),
         )
         for each in criteria
     ]
@@ -134,13 +134,15 @@ def checks_of(queue: str, criteria: Sequence[Criterion]) -> list[Check]:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A criterion as it was when somebody asked, beside how it stands now."""
+    """A criterion as it was when somebody asked, beside how it stands now; `_at` where an instant is its value."""
 
     name: str
     url: str
     then: object
     needed: object
     now: Criterion | None
+    then_at: datetime | None = None
+    now_at: datetime | None = None
 
     @property
     def has_moved(self) -> bool:
@@ -159,9 +161,16 @@ def figures_of(
             then=each["value"],
             needed=each["threshold"],
             now=checks[each["name"]].criterion if each["name"] in checks else None,
+            then_at=_instant_of(each["name"], each["value"]),
+            now_at=checks[each["name"]].at if each["name"] in checks else None,
         )
         for each in evidence["criteria"]
     ]
+
+
+def _instant_of(criterion: str, value: object) -> datetime | None:
+    """When the drill passed: the one criterion whose value is an instant."""
+    return datetime.fromisoformat(str(value)) if criterion == DRILL and value else None
 
 
 def phrase_of(queue: str, stage: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from console.visible import masked
 from coordinator.selectors.console_approval import Bound, DecisionMade
 from coordinator.states import ApprovalState, RejectionCode, TaskState
 
@@ -114,7 +115,7 @@ def _told(word: str, approval: Bound) -> str:
             )
         case _:
             return _("It was withdrawn: %(why)s. Nothing was sent.") % {
-                "why": approval.end_reason or "—"
+                "why": masked(approval.end_reason or "—")
             }
 
 

@@ -92,6 +92,12 @@ def masked(text: object) -> str:
     return visible.masked("" if text is None else str(text))
 
 
+@register.filter(name="coded", is_safe=True)
+def coded(text: str) -> SafeString:
+    """A sentence of ours with names of others between backticks; what looks like a secret is masked."""
+    return visible.coded(visible.masked(text))
+
+
 @register.filter(name="pretty", is_safe=True)
 def pretty(text: str) -> SafeString:
     """Stored JSON text, indented; secrets in it are masked."""

@@ -231,7 +231,7 @@ def _receipt(answer: Settled | asking.Noted) -> str:
 def _refused(
     request: HttpRequest, before: EffectFacts, refusal: Refusal, told: dict[str, Any]
 ) -> HttpResponse:
-    """409 with what changed since the person looked; nothing of the decision is kept."""
+    """409 with what changed since the person looked; their word is kept where it is evidence (contract 8.4)."""
     now = _find(request, before.effect_id) or before
     changes = [
         (_("State"), told.get("shown_state", before.row.state), now.row.state),
@@ -244,6 +244,7 @@ def _refused(
     context = {
         "refusal": refusal,
         "detail": refusal.detail,
+        "kept": refusal.evidence_recorded,
         "changes": changes if any(was != is_ for _name, was, is_ in changes) else [],
         "back": f"/effects/{before.effect_id}",
         "effect": now,

@@ -29,6 +29,7 @@ from console.incident_steps import (
     is_open,
     stages_of,
 )
+from console.masks import masked_record
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from coordinator import digests
@@ -150,8 +151,9 @@ def abort(request: HttpRequest, incident_id: UUID) -> HttpResponse:
 
 @page()
 def report(request: HttpRequest, incident_id: UUID, form: str) -> HttpResponse:
-    """The whole story to take along: `md` or `json`, as the API gives it."""
-    story = tell_incident(incident_id)
+    """The whole story to take along: `md` or `json`, as the API gives it but for what is masked."""
+    told = tell_incident(incident_id)
+    story = masked_record(told) if told else None
     if story is None or form not in ("md", "json"):
         return refuse(request, 404, {"what": f"{incident_id}.{form}"})
     if form == "md":
@@ -411,7 +413,7 @@ def _of_step(found: IncidentRecord, number: int, gate: Gate | None) -> dict[str,
         case 6:
             return {"canary": console_incidents.read_canary(found), "percent": first_part(found)}
         case 7:
-            return {"story": tell_incident(found.incident_id)}
+            return {"story": masked_record(tell_incident(found.incident_id))}
         case _:
             return {}
 

@@ -14,7 +14,6 @@ from console.pages import forbid, page, refuse, shell_of, show
 from console.people import actor_of, permit
 from console.rollout_forms import Confirming, Promoting, Withdrawing
 from console.rollouts import STAGES, checks_of, figures_of, phrase_of
-from console.views.shadow import stage_refused
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import promotion, promotion_requests
 from coordinator.selectors.promotion import Promotion
@@ -52,7 +51,7 @@ def promote(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, told)
             return redirect("console:promotion", request_id=answer.request_id)
         if answer.outcome is not Outcome.INVALID:
-            return stage_refused(request, form.cleaned_data["shown_stage"], gate, answer)
+            return _not_asked(request, name, form.cleaned_data["shown_stage"], answer)
         take_faults(form, answer)
     context = {
         "name": name,
@@ -77,6 +76,21 @@ def request_page(request: HttpRequest, request_id: UUID) -> HttpResponse:
     if request.method == "POST":
         return _confirm(request, asked, gate)
     return _show(request, asked, gate, None)
+
+
+def _not_asked(request: HttpRequest, name: str, shown: str, refusal: Refusal) -> HttpResponse:
+    """409: the queue is in another stage, its gate has closed, or somebody has asked already."""
+    gate, asked = promotion.read_promotion(queue=name), promotion_requests.open_request(name)
+    changes = [(_("Rollout stage"), shown, gate.rollout_stage if gate else "—")]
+    if asked:
+        changes.append((_("Promotion"), "—", f"{asked.state} · {asked.requested_by}"))
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": changes if any(old != new for _name, old, new in changes) else [],
+        "back": request.path,
+    }
+    return refuse(request, 409, context)
 
 
 def _confirm(request: HttpRequest, asked: PromotionRequestRecord, gate: Promotion) -> HttpResponse:

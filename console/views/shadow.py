@@ -166,7 +166,7 @@ def demote(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("Back in %(stage)s; the epoch is %(n)d.") % done)
             return redirect("console:shadow-queue", name=name)
         if answer.outcome is not Outcome.INVALID:
-            return stage_refused(request, told["shown_stage"], gate, answer)
+            return _stage_refused(request, told["shown_stage"], gate, answer)
         take_faults(form, answer)
     place = list(RolloutStage).index(RolloutStage(gate.rollout_stage))
     context: dict[str, Any] = {
@@ -181,7 +181,7 @@ def demote(request: HttpRequest, name: str) -> HttpResponse:
     return show(request, "console/shadow_demote.html", context, status=status)
 
 
-def stage_refused(
+def _stage_refused(
     request: HttpRequest, shown: str, gate: promotion.Promotion, refusal: Refusal
 ) -> HttpResponse:
     context = {

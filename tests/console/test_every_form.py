@@ -156,6 +156,12 @@ BOUND: Final = [
         "promotion",
         meanwhile=Case("promotion", typed={"confirm": "letterbox IDEMPOTENT_READS"}),
     ),
+    Case(
+        "shadow-promote",
+        typed={"confirm": "letterbox IDEMPOTENT_READS"},
+        before=nothing_asked,
+        meanwhile=Case("shadow-promote", typed={"confirm": "letterbox IDEMPOTENT_READS"}),
+    ),
     Case("shadow-demote", meanwhile=Case("shadow-demote", typed={"to_stage": "SHADOW"})),
     Case(
         "downstream-change",
@@ -217,9 +223,6 @@ FREE: Final = {
         Case("downstream-new", typed={"name": "parcels", "kind": "courier"}),
         Case("person-token-new", typed={"name": "calendar"}, before=own_token),
         Case("incident-new", typed={"queues": ["nightly"]}),
-        Case(
-            "shadow-promote", typed={"confirm": "letterbox IDEMPOTENT_READS"}, before=nothing_asked
-        ),
         Case("audit-run"),
         Case("effect-ask", "effect"),
         Case("effect-ask", "effect", {"by": "hand"}),

@@ -254,7 +254,19 @@ def test_judging_other_dispatches_than_there_are_is_not_carried_out(desk: Desk) 
     assert answer.status_code == 409
     assert "STALE_EVIDENCE" in page
     assert "It changed while you were looking" in page
+    assert "Your word is kept beside it, as evidence that did not count." in page
+    assert "Nothing has been changed by it" not in page
+    assert Evidence.objects.filter(effect_id=desk.mail).latest("id").detail["counted"] is False
     assert effect(desk.mail).state == "UNKNOWN"
+
+
+def test_a_note_on_other_dispatches_than_there_are_is_not_kept(desk: Desk) -> None:
+    form = seen(desk.mail, note=WHY, minutes=60, dispatches=7)
+    before = Evidence.objects.count()
+    answer = client_of("anna").post(f"/effects/{desk.mail}/settle/unknown", form)
+    assert answer.status_code == 409
+    assert "Nothing has been changed by it" in answer.content.decode()
+    assert Evidence.objects.count() == before
 
 
 def test_the_task_has_its_ledger_and_leads_to_what_waits(desk: Desk) -> None:

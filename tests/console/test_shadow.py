@@ -1,5 +1,6 @@
 """The rollout in the console: differences explained, a queue promoted through its gate, and taken back."""
 
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.console import rollout
 from tests.console.conftest import Open
 from tests.console.looking import look
 from tests.console.scene import person
+from tests.hostile.ground import asked_promotion
 from tests.snapshots import restored
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,6 +84,13 @@ class TestPages:
         assert told in answer.content.decode()
         assert not ShadowExplanation.objects.exists()
 
+    def test_names_in_a_mismatch_are_set_apart(self, signed_in: Client) -> None:
+        found = rollout.a_mismatch()
+        page = signed_in.get(f"/shadow/rounds/{found.round_id}").content.decode()
+        table = page.split('aria-labelledby="apart"')[1].split("</section>", maxsplit=1)[0]
+        assert "<code>B</code>" in table
+        assert "`" not in table
+
     def test_a_viewer_looks_and_decides_nothing(self, client: Client, viewer: Any) -> None:
         client.force_login(viewer, backend="django.contrib.auth.backends.ModelBackend")
         here = f"/shadow/rounds/{rollout.a_mismatch().round_id}"
@@ -99,6 +108,14 @@ class TestPages:
         pages = ("/shadow", here, f"{here}/rounds", f"{here}/promote", mismatch)
         faults = [fault for address in pages for fault in look(window, address)]
         assert not faults, "\n".join(faults)
+
+
+def test_a_promotion_tells_instants_as_times(signed_in: Client) -> None:
+    asked = asked_promotion()
+    page = signed_in.get(f"/shadow/promotions/{asked.request_id}").content.decode()
+    figures = page.split('aria-labelledby="figures"')[1].split("</section>", maxsplit=1)[0]
+    assert figures.count("<time ") == 2
+    assert not re.search(r">[^<]*\d{4}-\d\d-\d\dT", page)
 
 
 @pytest.mark.browser

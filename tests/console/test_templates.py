@@ -19,6 +19,9 @@ FORBIDDEN = {
     "a trigger filter, which needs eval": r"hx-trigger=[\"'][^\"']*\[",
     "a style element": r"<style",
     "another host": r"(?:src|href|action)=[\"'](?:https?:)?//",
+    "free text without masks": (
+        r"\.(?:\w+_)?(?:reason|comment|note|detail|probe|link)(?:\|default:[^|}]*)?\|visible(?:_lines)?(?!\w)"
+    ),
     "unescaped text": r"\|\s*safe\b|autoescape off",
     "a remote form": r"<form[^>]*action=[\"']http",
 }

@@ -1,9 +1,34 @@
 """Text made safe to look at."""
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
 import pytest
 
 from console.diffs import compare
-from console.visible import compact, pretty_json, visible, visible_in_attribute
+from console.masks import masked_record
+from console.visible import coded, compact, pretty_json, visible, visible_in_attribute
+
+AT = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+class Word(StrEnum):
+    OPEN = "OPEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    why: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    inner: tuple[Inner, ...]
+    state: Word
+    at: datetime
 
 
 @pytest.mark.parametrize(
@@ -65,3 +90,21 @@ def test_a_difference_is_told_line_by_line() -> None:
     ]
     assert compare("{}", "{}") == ()
     assert compare("{}", "[" + ",".join(["1"] * 4000) + "]") is None
+
+
+def test_names_between_backticks_are_code_and_an_odd_one_is_left_alone() -> None:
+    assert coded("took `<b>`'s") == "took <code>&lt;b&gt;</code>&#x27;s"
+    assert coded("an odd ` one") == "an odd ` one"
+    assert coded("") == ""
+
+
+def test_a_record_is_masked_in_its_texts_and_keeps_what_is_ours() -> None:
+    secret = "Bearer abcdefghijklmnop"
+    inner = Inner(why=f"with {secret}", data={"token_id": 7, "said": {"password": "x"}})
+    shown = masked_record(Outer(inner=(inner,), state=Word.OPEN, at=AT))
+    assert shown.state is Word.OPEN
+    assert shown.at == AT
+    (one,) = shown.inner
+    assert one.why.startswith("with [masked: shape #")
+    assert one.data["token_id"] == 7
+    assert one.data["said"]["password"].startswith("[masked: name #")
