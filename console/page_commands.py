@@ -345,6 +345,7 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "approvals": _fixed(read("approvals", cli=tenure("approvals"), state="PENDING")),
     "approval": _approval,
     "approval-pass": _pass,
+    "approval-present": _approval,
     "approval-reveal": _reveal_approval,
     "effects-unknown": _fixed(
         read("effects", cli=tenure("effects", "--unknown"), may_be_out="true"),

@@ -28,7 +28,8 @@ register = template.Library()
 
 #: A digest, or an id that is one; its beginning tells it apart.
 _DIGEST: Final = re.compile(r"((?:sha256:)?[0-9a-f]{12})[0-9a-f]{52}")
-_UNSAID: Final = frozenset({"address"})
+#: An address is for administrators; what stands at a downstream is told beside the payload, with its masks.
+_UNSAID: Final = frozenset({"address", "present_state"})
 _OURS: Final = frozenset({"token_id", "credential_id", "credential", "fencing_token"})
 _OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
 _FENCE_WORDS: Final = {

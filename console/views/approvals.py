@@ -15,6 +15,7 @@ from console.forms import ApprovalDecision, PassOn, new_action_key
 from console.guarantees import promise_of
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
+from console.presents import present_of
 from console.readings import WAYS, read_payload
 from console.rejections import REJECTIONS
 from console.stakes import after_approval, approving, phrase_to_approve, required_by
@@ -170,6 +171,8 @@ def show_approval(
         if before and before.payload and bound.payload
         else None,
         "pass_form": pass_form,
+        **present_of(bound, places),
+        "may_look": may_decide(request),
         "may_pass": may_pass(request, bound),
         "deciders": _deciders(request, bound) if standing.open else [],
         "reading": read_payload(bound.payload, request.GET.get("way", ""), places)

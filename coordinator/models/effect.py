@@ -155,8 +155,10 @@ class Evidence(models.Model):
     dispatch = models.ForeignKey(
         Dispatch, null=True, on_delete=models.PROTECT, related_name="evidence", db_index=False
     )
-    kind = models.TextField()  # report | late_report | query | operator | late_receipt | gate
-    said = models.TextField()  # COMMITTED | UNKNOWN | REFUSED | HAPPENED | NOT_HAPPENED
+    # report | late_report | query | operator | late_receipt | gate | present
+    kind = models.TextField()
+    # COMMITTED | UNKNOWN | REFUSED | HAPPENED | NOT_HAPPENED | DONT_KNOW | PRESENT
+    said = models.TextField()
     late = models.BooleanField(default=False)
     actor = models.TextField()
     at = models.DateTimeField()

@@ -97,6 +97,20 @@ class DontKnow:
     detail: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Present:
+    """What is there now where an effect would write, beside what it would put there, both in the payload's own form.
+
+    The form is the payload's so that what is masked in the one is masked in the other. `there` is None where nothing
+    is. `condition_holds` is None where the effect has no condition that could tell.
+    """
+
+    there: Json
+    instead: Json
+    facts: Mapping[str, Json]
+    condition_holds: bool | None = None
+
+
 Sent: TypeAlias = Happened | Refused | Unknown
 Found: TypeAlias = Happened | Absent | DontKnow
 
@@ -110,6 +124,8 @@ class Adapter(ABC):
     limits: ClassVar[str]
     #: Whether `look_up` can ever answer anything but DontKnow.
     can_be_asked: bool = True
+    #: Whether `present` can ever answer anything but DontKnow.
+    can_present: bool = False
 
     def __init__(self, guarantee: Guarantee) -> None:
         self.guarantee = guarantee
@@ -124,6 +140,10 @@ class Adapter(ABC):
     def look_up(self, effect: Bound, *, deadline: float) -> Found:  # noqa: ARG002 - for those who can be asked
         """Ask whether it happened, by the exact effect_id. Sends nothing that could act."""
         return DontKnow(detail=f"{self.kind} can't be asked")
+
+    def present(self, effect: Bound, *, deadline: float) -> Present | DontKnow:  # noqa: ARG002 - as above
+        """Tell what is there now, before it is sent, for whoever approves it. Reads alone; proves nothing."""
+        return DontKnow(detail=f"{self.kind} can't tell what is there")
 
 
 def overdue(call: Call) -> Refused | None:

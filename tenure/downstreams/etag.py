@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tenure.canonical import canonical
+from tenure.canonical import canonical, digest
 from tenure.downstreams.base import (
     Absent,
     Adapter,
@@ -15,6 +15,7 @@ from tenure.downstreams.base import (
     Found,
     Guarantee,
     Happened,
+    Present,
     Sent,
     overdue,
     receipt_about,
@@ -37,6 +38,8 @@ class EtagResource(Adapter):
         "ETags must be strong and never return: a resource that is deleted and made again with the same tag takes a "
         "late call. A later writer that drops the marker hides that ours came first; a person decides then."
     )
+
+    can_present = True
 
     def __init__(
         self,
@@ -98,6 +101,36 @@ class EtagResource(Adapter):
             return Happened(receipt=receipt_about(effect, path=effect.payload["path"]), etag=etag)
         return DontKnow(
             detail="the resource has changed, and nothing in it says whether by this effect"
+        )
+
+    def present(self, effect: Bound, *, deadline: float) -> Present | DontKnow:
+        """The resource as it answers now, without the marker; its tag, and whose effect the marker names."""
+        name, value = _precondition(effect.condition)
+        path, body = effect.payload["path"], effect.payload["body"]
+        answer = exchange(self._client, "GET", self._base + path, deadline=deadline)
+        if not isinstance(answer, Answered):
+            return DontKnow(detail=answer.detail)
+        if answer.status not in {200, 404}:
+            return DontKnow(detail=f"the resource answered HTTP {answer.status}")
+        is_there, etag = answer.status == 200, answer.headers.get("ETag")
+        present, writer = self._unmarked(answer) if is_there else (None, None)
+        return Present(
+            there={"path": path, "body": present} if is_there else None,
+            instead={"path": path, "body": body},
+            facts={"etag": etag, "written_by_effect": writer} if is_there else {},
+            condition_holds=etag == value if name == "If-Match" else not is_there,
+        )
+
+    def _unmarked(self, answer: Answered) -> tuple[Json, Json]:
+        """The body without the marker, and the marker; what is no JSON by its size and digest."""
+        try:
+            body = answer.json()
+        except (ValueError, RecursionError):
+            return {"bytes": len(answer.content), "digest": digest(answer.content)}, None
+        if self._marker is None or not isinstance(body, Mapping):
+            return body, None
+        return {name: each for name, each in body.items() if name != self._marker}, body.get(
+            self._marker
         )
 
 

@@ -19,6 +19,7 @@ from tenure.downstreams.base import (
     Found,
     Guarantee,
     Happened,
+    Present,
     Refused,
     Sent,
     Unknown,
@@ -26,6 +27,7 @@ from tenure.downstreams.base import (
     receipt_about,
 )
 from tenure.downstreams.git_commit import Intended, intended, intended_by
+from tenure.downstreams.git_present import files_at, files_instead, forms_of, paths_shown
 from tenure.downstreams.git_process import Git, GitFailed, shortened
 from tenure.records import Json
 
@@ -46,6 +48,8 @@ class GitRemote(Adapter):
         "An id is a value that can return: the guarantee holds where nobody may move the ref back or delete it "
         "(deny forced pushes and deletions on the server). What hooks on the server do after the push is theirs."
     )
+
+    can_present = True
 
     def __init__(
         self, url: str, *, folder: Path | None = None, env: Mapping[str, str] | None = None
@@ -97,6 +101,30 @@ class GitRemote(Adapter):
             return DontKnow(detail=str(error))
         return DontKnow(
             detail="the ref does not descend from the old id: its history was rewritten"
+        )
+
+    def present(self, effect: Bound, *, deadline: float) -> Present | DontKnow:
+        """The ref's tip, and what it has now under the payload's paths."""
+        wanted = intended_by(effect)
+        paths = paths_shown(wanted)
+        forms = forms_of(effect.payload, paths)
+        try:
+            tip = self._remote_tip(wanted.ref, deadline=deadline)
+            there = None
+            if tip is not None:
+                self._fetch(wanted.ref, effect.effect_id, deadline=deadline)
+                there = {
+                    "ref": wanted.ref,
+                    "files": files_at(self._git, tip, forms, deadline=deadline),
+                }
+        except GitFailed as error:
+            return DontKnow(detail=str(error))
+        left_out = len(wanted.files) - len(paths)
+        return Present(
+            there=there,
+            instead={"ref": wanted.ref, "files": files_instead(wanted, forms)},
+            facts={"tip": tip} | ({"files_left_out": left_out} if left_out else {}),
+            condition_holds=tip == wanted.old,
         )
 
     def _push(self, wanted: Intended, commit: str, call: Call) -> Sent:

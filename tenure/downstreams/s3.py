@@ -18,17 +18,20 @@ from tenure.downstreams.base import (
     Found,
     Guarantee,
     Happened,
+    Present,
     Refused,
     Sent,
     Unknown,
     overdue,
 )
 from tenure.downstreams.fields import Fields
+from tenure.downstreams.showing import LARGEST_SHOWN_BYTES, form_of, shown
 from tenure.records import Json
 
 #: The object's own memory of who wrote it.
 EFFECT = "tenure-effect"
 CONTENT = "tenure-sha256"
+_KNOWN = frozenset({"key", "text", "base64", "content_type"})
 _FALSE_CONDITION = frozenset({409, 412})
 
 
@@ -45,6 +48,8 @@ class S3(Adapter):
         "the key while a call can still arrive. An object that somebody overwrote hides whether ours came first."
     )
 
+    can_present = True
+
     def __init__(self, bucket: str, **options: Any) -> None:
         import boto3
 
@@ -56,7 +61,7 @@ class S3(Adapter):
 
     def check(self, payload: Json, condition: Json) -> None:
         """A key, a content, and exactly one of the two conditions."""
-        fields = Fields(payload, "/payload", known={"key", "text", "base64", "content_type"})
+        fields = Fields(payload, "/payload", known=_KNOWN)
         fields.text("key", meaning="the object's name in the bucket")
         fields.optional_text("content_type", meaning="a media type")
         fields.content()
@@ -68,10 +73,7 @@ class S3(Adapter):
 
         if late := overdue(call):
             return late
-        content = Fields(
-            call.payload, "/payload", known={"key", "text", "base64", "content_type"}
-        ).content()
-        kind = call.payload.get("content_type") or "application/octet-stream"
+        content, kind = _object(call.payload)
         try:
             with closing(self._client(call.deadline)) as client:
                 answer = client.put_object(
@@ -110,6 +112,46 @@ class S3(Adapter):
             detail="the key has another's object; whether ours was there before it, nobody can tell"
         )
 
+    def present(self, effect: Bound, *, deadline: float) -> Present | DontKnow:
+        """The object's tag, size and type; its content where that is small."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        condition, key = _precondition(effect.condition), effect.payload["key"]
+        content, kind = _object(effect.payload)
+        form = form_of(effect.payload)
+        head: Mapping[str, Any] | None = None
+        there: dict[str, Json] | None = None
+        try:
+            with closing(self._client(deadline)) as client:
+                head = client.head_object(Bucket=self._bucket, Key=key)
+            there = self._content(key, head, form, deadline=deadline)
+        except ClientError as error:
+            if head is not None or _status(error.response) != 404:
+                return DontKnow(detail=f"the object could not be read: {error}")
+        except BotoCoreError as error:
+            return DontKnow(detail=f"{type(error).__name__}: {error}")
+        return Present(
+            there=there,
+            instead={"key": key, **shown(content, form), "content_type": kind},
+            facts=_facts(head) if head else {},
+            condition_holds=head["ETag"].strip('"') == condition.get("IfMatch")
+            if head
+            else "IfNoneMatch" in condition,
+        )
+
+    def _content(
+        self, key: str, head: Mapping[str, Any], form: str, *, deadline: float
+    ) -> dict[str, Json]:
+        """The object that was looked at, and no other: it is read under the tag that it had."""
+        size = head["ContentLength"]
+        digest = head.get("Metadata", {}).get(CONTENT)
+        told = {"bytes": size} | ({"sha256": digest} if digest else {})
+        if size <= LARGEST_SHOWN_BYTES:
+            with closing(self._client(deadline)) as client:
+                answer = client.get_object(Bucket=self._bucket, Key=key, IfMatch=head["ETag"])
+                told = shown(answer["Body"].read(), form)
+        return {"key": key, **told, "content_type": head.get("ContentType")}
+
     def _happened(self, effect: Bound, answer: Mapping[str, Any]) -> Happened:
         etag = answer["ETag"].strip('"')
         receipt = {"bucket": self._bucket, "key": effect.payload["key"], "etag": etag}
@@ -129,6 +171,22 @@ class S3(Adapter):
         )
         with self._making:
             return self._session.client("s3", config=config, **self._options)
+
+
+def _object(payload: Json) -> tuple[bytes, str]:
+    """The content that a payload puts there, and its media type."""
+    content = Fields(payload, "/payload", known=_KNOWN).content()
+    return content, payload.get("content_type") or "application/octet-stream"
+
+
+def _facts(head: Mapping[str, Any]) -> dict[str, Json]:
+    changed = head.get("LastModified")
+    return {
+        "etag": head["ETag"].strip('"'),
+        "bytes": head["ContentLength"],
+        "last_modified": changed.isoformat() if changed else None,
+        "written_by_effect": head.get("Metadata", {}).get(EFFECT),
+    }
 
 
 def _precondition(condition: Json) -> dict[str, str]:

@@ -12,7 +12,14 @@ NO_PAGES: Final = frozenset(
         "run-reveal",
         "event-reveal",
         *("find", "incident", "sign-out", "theme", "effect-settle", "effect-ask", "downstream-ask"),
-        *("bulk-review", "task-bulk-undo", "approval-pass", "promotion-withdraw", "task-facets"),
+        *(
+            "bulk-review",
+            "task-bulk-undo",
+            "approval-pass",
+            "approval-present",
+            "promotion-withdraw",
+            "task-facets",
+        ),
         *("run-reveal", "event-reveal"),
         *("task-export", "download", "audit-export", "incident-report"),
     }

@@ -23,6 +23,7 @@ from tenure.downstreams.base import (
     DontKnow,
     Found,
     Happened,
+    Present,
     Sent,
     Unknown,
 )
@@ -232,8 +233,23 @@ class Register(Adapter):
         return Happened(receipt=held) if held else Absent(detail="no such message")
 
 
+class Ledger(Register):
+    """It can't be asked whether something happened; what it has now, it tells."""
+
+    can_be_asked = False
+    can_present = True
+
+    def present(self, effect: Bound, *, deadline: float) -> Present:
+        assert deadline > 0
+        there = {**effect.payload, "amount": "0.00"}
+        return Present(there=there, instead=effect.payload, facts={"page": 7})
+
+
 #: What TENURE_ADAPTERS may name.
-ADAPTERS: dict[str, Register] = {name: Register() for name in ("mailer", "tickets", "crm")}
+ADAPTERS: dict[str, Register] = {
+    **{name: Register() for name in ("mailer", "tickets", "crm")},
+    "acme-pay": Ledger(),
+}
 
 
 def _view(approval: Approval) -> Any:

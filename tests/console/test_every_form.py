@@ -226,6 +226,7 @@ FREE: Final = {
         Case("audit-run"),
         Case("effect-ask", "effect"),
         Case("effect-ask", "effect", {"by": "hand"}),
+        Case("approval-present", "approval"),
     ],
     "the newest word counts, and all are kept": [Case("shadow-round")],
     "what is taken away is never too late": [

@@ -92,6 +92,21 @@ def test_a_difference_is_told_line_by_line() -> None:
     assert compare("{}", "[" + ",".join(["1"] * 4000) + "]") is None
 
 
+def test_texts_of_several_lines_are_compared_by_their_lines() -> None:
+    lines = compare('{"t":"a\\nb\\nc"}', '{"t":"a\\nx\\nc"}', by_line=True)
+    assert lines is not None
+    assert [
+        (line.css, line.text.strip()) for line in lines if line.css in ("added", "removed")
+    ] == [
+        ("removed", '"b",'),
+        ("added", '"x",'),
+    ]
+    secret = "-----BEGIN PRIVATE KEY-----\\nMIIB\\n-----END PRIVATE KEY-----"
+    masked_lines = compare(f'{{"t":"{secret}\\nb"}}', '{"t":"n"}', by_line=True)
+    assert masked_lines is not None
+    assert "MIIB" not in str(masked_lines)
+
+
 def test_names_between_backticks_are_code_and_an_odd_one_is_left_alone() -> None:
     assert coded("took `<b>`'s") == "took <code>&lt;b&gt;</code>&#x27;s"
     assert coded("an odd ` one") == "an odd ` one"
