@@ -19,6 +19,9 @@ from tenure.downstreams.base import Adapter, Bound, Call, DontKnow, Present, Sen
 from tenure.downstreams.base import Guarantee as SdkGuarantee
 from tests import world
 from tests.console import desk as desks
+from tests.console.conftest import Open
+from tests.console.looking import look as look_at
+from tests.console.scene import person
 from tests.console.test_approvals import WHY, client_of, word
 from tests.downstreams import parts
 from tests.downstreams.parts import Part
@@ -251,3 +254,24 @@ def test_a_request_that_is_over_has_nobody_asked() -> None:
 
 def test_an_unknown_request_is_not_there() -> None:
     assert client_of("anna").post(f"/approvals/{uuid4()}/present", {}).status_code == 404
+
+
+@pytest.mark.browser
+def test_what_was_told_fits_every_width(opened: Open) -> None:
+    long = "x" * 400
+    ADAPTERS[THERE] = Says(
+        Present(
+            there={"text": f"{long}\n{long}"},
+            instead={"text": long},
+            facts={"tip": "0" * 64, long: long},
+        )
+    )
+    approval = asked({"n": 1})
+    window = opened(user=person("adele", "admin"))
+    address = f"/approvals/{approval.approval_id}"
+    window.page.goto(address)
+    window.page.click("text=Show what is there now")
+    window.page.wait_for_selector(".alert.calm")
+    assert window.page.url.endswith(f"{address}#present")
+    faults = look_at(window, address)
+    assert not faults, "\n".join(faults)
