@@ -88,7 +88,7 @@ class Shown:
 
 
 def show_card(card: Card, *, queue: str = "") -> Shown:
-    word, tone, icon = _state(card.state)
+    word, tone, icon = _state(card)
     figure = card.figure
     return Shown(
         card=card,
@@ -132,8 +132,8 @@ def _delta(card: Card) -> str:
     return _("%(change)s vs. last week") % {"change": sign + in_unit(abs(card.delta), card.unit)}
 
 
-def _state(state: State) -> tuple[str, str, str]:
-    match state:
+def _state(card: Card) -> tuple[str, str, str]:
+    match card.state:
         case State.OK:
             return _("in order"), "commit", "circle-check"
         case State.WARN:
@@ -142,6 +142,9 @@ def _state(state: State) -> tuple[str, str, str]:
             return _("needs a look"), "failed", "circle-x"
         case State.NONE:
             return _("nothing measured"), "ready", "circle-dashed"
+        case State.FEW:
+            told = _("too few to tell (%(n)d)") % {"n": card.measured}
+            return told, "ready", "circle-dashed"
         case State.STALE:
             return _("stale"), "unknown", "hourglass"
 

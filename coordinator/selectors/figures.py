@@ -39,6 +39,7 @@ class State(StrEnum):
     WARN = "warn"
     BAD = "bad"
     NONE = "none"  # nothing happened that could be measured
+    FEW = "few"  # too few things to tell by: `Definition.enough`
     STALE = "stale"  # the roll-up is behind: what is told may be old
 
 
@@ -59,13 +60,20 @@ class Slo:
         return State.WARN if sign * value <= sign * self.limit else State.BAD
 
 
+#: A ratio, a mean and a percentile are judged from so many things on: then a single one is 5 % of them, and the
+#: highest twentieth has somebody in it. Below that they are shown, and called what they are: too few.
+ENOUGH: Final = 20
+
 #: One span's counters: by name, then label.
 Counters = Mapping[Name, Mapping[str, tuple[int, Decimal]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`read` gives the value of a span and how many things it was measured on."""
+    """`read` gives the value of a span and how many things it was measured on.
+
+    Fewer than `enough` of them are not judged. What is counted itself is judged from the first one on.
+    """
 
     figure: Figure
     unit: Unit
@@ -74,8 +82,15 @@ class Definition:
     slo: Slo
     names: tuple[Name, ...]
     read: Callable[[Counters], tuple[float | None, int]]
+    enough: int = 0
     #: Who is asked where the threshold is in doubt.
     owner: str = "on call"
+
+    def judge(self, value: float | None, measured: int) -> State:
+        """How the value stands, where it says anything."""
+        if value is not None and measured < self.enough:
+            return State.FEW
+        return self.slo.judge(value)
 
 
 def percentile(buckets: Mapping[str, tuple[int, Decimal]], share: float) -> float | None:
@@ -169,6 +184,7 @@ DEFINITIONS: Final = _define(
         Slo(goal=0.05, limit=0.2),
         (Name.EVENTS, Name.REFUSALS),
         _contention,
+        ENOUGH,
     ),
     Definition(
         Figure.RECLAIM_LATENCY,
@@ -178,6 +194,7 @@ DEFINITIONS: Final = _define(
         Slo(goal=5, limit=30),
         (Name.RECLAIM_SECONDS,),
         _p95(Name.RECLAIM_SECONDS),
+        ENOUGH,
     ),
     Definition(
         Figure.RENEW_FAILURES,
@@ -187,6 +204,7 @@ DEFINITIONS: Final = _define(
         Slo(goal=0.01, limit=0.05),
         (Name.RENEWALS, Name.REFUSALS),
         _renew_failures,
+        ENOUGH,
     ),
     Definition(
         Figure.FENCED_COMMITS,
@@ -205,6 +223,7 @@ DEFINITIONS: Final = _define(
         Slo(goal=1.2, limit=2),
         (Name.TASK_ATTEMPTS,),
         _mean(Name.TASK_ATTEMPTS),
+        ENOUGH,
     ),
     Definition(
         Figure.UNKNOWN_EFFECTS,
@@ -232,6 +251,7 @@ DEFINITIONS: Final = _define(
         Slo(goal=300, limit=1800),
         (Name.COMMIT_SECONDS,),
         _p95(Name.COMMIT_SECONDS),
+        ENOUGH,
     ),
     Definition(
         Figure.COVERAGE,

@@ -117,7 +117,7 @@ def _card(definition: Definition, counted: _Counted) -> Card:
     stale = is_stale(counted.progress)
     return Card(
         **_head(definition),
-        state=State.STALE if stale else definition.slo.judge(value),
+        state=State.STALE if stale else definition.judge(value, measured),
         value=value,
         measured=measured,
         last_week=last_week,
@@ -147,11 +147,12 @@ def _point(
 
 def _coverage_card(definition: Definition, coverage: Coverage) -> Card:
     value = coverage.percent / 100
+    measured = sum(point.counted for point in coverage.points)
     return Card(
         **_head(definition),
-        state=State.STALE if coverage.is_behind else definition.slo.judge(value),
+        state=State.STALE if coverage.is_behind else definition.judge(value, measured),
         value=value,
-        measured=sum(point.counted for point in coverage.points),
+        measured=measured,
         last_week=None,
         delta=None,
         points=(),

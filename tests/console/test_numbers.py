@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from console.charts import HEIGHT, draw_chart, draw_spark
 from console.figures import NAMES, in_unit
 from coordinator.models import RollUp
-from coordinator.selectors.figures import DEFINITIONS, Figure, Slo, Unit
+from coordinator.selectors.figures import DEFINITIONS, Figure, Slo, State, Unit
 from coordinator.selectors.markers import Marker
 from coordinator.selectors.numbers import Point, read_numbers
 from coordinator.services import break_glass
@@ -97,6 +97,18 @@ class TestPages:
         assert numbers[Figure.FENCED_COMMITS].value == 3
         assert '<p class="value">3</p>' in page
         assert "EPOCH_BUMPED" in signed_in.get("/numbers/fenced_commits").content.decode()
+
+    def test_too_few_to_tell_by_is_said_with_their_number_and_in_no_colour(
+        self, signed_in: Client, scene: Scene
+    ) -> None:
+        few = [card for card in read_numbers().cards if card.state is State.FEW]
+        assert few
+        for address in ("/numbers", "/"):
+            page = signed_in.get(address).content.decode()
+            assert page.count("too few to tell (") == len(few), address
+        detail = signed_in.get(f"/numbers/{few[0].figure}").content.decode()
+        assert f"too few to tell ({few[0].measured})" in detail
+        assert 'class="verdict t-ready"' in detail
 
     def test_what_is_not_counted_yet_is_stale_and_no_zero(
         self, signed_in: Client, scene: Scene

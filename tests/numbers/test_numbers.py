@@ -7,7 +7,15 @@ import pytest
 from django.db import connection
 
 from coordinator.models import Queue
-from coordinator.selectors.figures import DEFINITIONS, Figure, Slo, State, percentile
+from coordinator.selectors.figures import (
+    DEFINITIONS,
+    ENOUGH,
+    Figure,
+    Slo,
+    State,
+    Unit,
+    percentile,
+)
 from coordinator.selectors.markers import MARKED, read_markers, read_refusal_counts
 from coordinator.selectors.numbers import Card, Numbers, read_numbers
 from coordinator.services.events import EventKind
@@ -203,3 +211,39 @@ def test_a_threshold_that_is_met_exactly_is_kept() -> None:
     assert states == [State.NONE, State.OK, State.WARN, State.WARN, State.BAD]
     whole = DEFINITIONS[Figure.COVERAGE].slo
     assert [whole.judge(value) for value in (1.0, 0.9999)] == [State.OK, State.BAD]
+
+
+def test_what_was_measured_on_too_few_is_shown_and_not_judged() -> None:
+    load.everything()
+    roll_up()
+    reclaim = card(read_numbers(), Figure.RECLAIM_LATENCY)
+    assert (reclaim.state, reclaim.measured) == (State.FEW, 1)
+    assert reclaim.value is not None
+    assert card(read_numbers(), Figure.FENCED_COMMITS).state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("value", "measured", "state"),
+    [
+        (1.0, 1, State.FEW),
+        (0.0, ENOUGH - 1, State.FEW),
+        (1.0, ENOUGH, State.BAD),
+        (0.0, ENOUGH, State.OK),
+        (None, 0, State.NONE),
+    ],
+)
+def test_a_share_is_judged_from_so_many_on(
+    value: float | None, measured: int, state: State
+) -> None:
+    assert DEFINITIONS[Figure.RENEW_FAILURES].judge(value, measured) is state
+
+
+def test_every_share_mean_and_percentile_needs_enough_and_what_is_counted_itself_does_not() -> None:
+    counted = {each for each, one in DEFINITIONS.items() if not one.enough}
+    assert counted == {
+        Figure.FENCED_COMMITS,
+        Figure.UNKNOWN_EFFECTS,
+        Figure.ABANDONED_COST,
+        Figure.COVERAGE,  # a single write past the guard is one too many
+    }
+    assert {one.enough for one in DEFINITIONS.values() if one.unit is Unit.SECONDS} == {ENOUGH}
