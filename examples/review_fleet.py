@@ -3,22 +3,26 @@
 Worker processes claim the nodes of one run — an inventory, an analysis of each file, a report — from a coordinator.
 One of them is frozen past its lease and comes back too late; nothing is lost and nothing happens twice. The report is
 committed to a git repository, stored in an object store that loses its answer, and mailed once a person has approved
-the mail; all three are on this machine and started here. Afterwards the fleet waits for more work. Whoever may submit
-to its queue may have it read any text file that this account may read: give it a queue of its own.
+the mail; all three are on this machine and started here. Afterwards the fleet waits for more work. With `--practice` an
+office beside it has something to try each of the console's jobs on. Whoever may submit to the fleet's queue may have it
+read any text file that this account may read: give it a queue of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import logging
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty
 
+from examples.practice.room import Practice
 from examples.review import plan
+from examples.review.arguments import read_arguments
 from examples.review.crew import Crew, Line
 from examples.review.effects import SLOTS
 from examples.review.ending import EndingStory
@@ -36,7 +40,8 @@ _DOWNSTREAMS = "the downstreams " + ", ".join(
 
 def main() -> int:
     """Start the fleet, submit the review, tell what happens, and wait for more work until stopped."""
-    args = _arguments()
+    args = read_arguments()
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="review: %(message)s")
     root = Path(args.folder).expanduser().resolve()
     if not root.is_dir():
         return _give_up(f"{root} is no folder; --folder or TENURE_DEMO_FOLDER names one")
@@ -44,8 +49,9 @@ def main() -> int:
     if not listing.paths:
         return _give_up(f"there is no text file to review in {root}")
     try:
-        with Client(args.url, args.token) as client, _outside(args) as outside:
-            return Fleet(client, args, listing, outside).run()
+        with Client(args.url, args.token) as client, _outside(args) as outside, ExitStack() as room:
+            practice = room.enter_context(_practice(args, client)) if args.practice else None
+            return Fleet(client, args, listing, outside, practice).run()
     except NotFound:
         return _give_up(f"the coordinator has no queue {args.queue!r}; an administrator makes one")
     except InvalidInput as error:
@@ -60,17 +66,39 @@ def _outside(args: argparse.Namespace) -> Outside:
     return Outside(Path(args.outside), lose_first=not args.no_loss, say=say)
 
 
+def _practice(args: argparse.Namespace, client: Client) -> Practice:
+    return Practice(
+        client,
+        partial(say, who="practice"),
+        url=args.url,
+        token=args.token,
+        folder=Path(args.outside) / "office",
+        site=_site(args),
+    )
+
+
+def _site(args: argparse.Namespace) -> str:
+    return str(args.url).rstrip("/").removesuffix("/api/v1")
+
+
 class Fleet:
     """The members and the run that they work on."""
 
     def __init__(
-        self, client: Client, args: argparse.Namespace, listing: Listing, outside: Outside
+        self,
+        client: Client,
+        args: argparse.Namespace,
+        listing: Listing,
+        outside: Outside,
+        practice: Practice | None,
     ) -> None:
         self._client = client
         self._args = args
         self._listing = listing
         self._size = len(plan.nodes(listing))
-        self._site = args.url.rstrip("/").removesuffix("/api/v1")
+        self._site = _site(args)
+        self._practice = practice
+        self._guided = practice is None
         self._stop = False
         self._run_id = ""
         self._done_before = 0
@@ -109,6 +137,8 @@ class Fleet:
             while not self._stop and self._crew.members:
                 self._step()
         finally:
+            if self._practice is not None:
+                self._practice.ask_to_stop()  # it ends while the crew does
             self._crew.stop()
         return 0 if self._stop else 1
 
@@ -129,9 +159,11 @@ class Fleet:
         with suppress(Empty):
             self._hear(self._crew.said.get(timeout=0.25))
         self._story.look()
-        if not self._over and time.monotonic() >= self._next_poll:
+        if time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + POLL_SECONDS
-            self._look_at_run()
+            if not self._over:
+                self._look_at_run()
+            self._look_at_practice()
 
     def _hear(self, line: Line) -> None:
         self._story.hear(line)
@@ -165,75 +197,25 @@ class Fleet:
             if self._over:
                 say("the fleet waits for more work")
 
+    def _look_at_practice(self) -> None:
+        """Its list comes last, so that it stays on the screen: once the review waits for a person, or is over."""
+        if self._practice is None or self._guided or not (self._over or self._ending.waits):
+            return
+        try:
+            self._guided = self._practice.look()
+        except TenureError as error:
+            say(f"cannot look at the office: {error}", who="practice")
 
-def say(text: str) -> None:
+
+def say(text: str, *, who: str = "review") -> None:
     """One line of the example's own."""
     clean = "".join(char if char.isprintable() else "\ufffd" for char in text)
-    print(f"review │ {clean}", flush=True)
+    print(f"{who} │ {clean}", flush=True)
 
 
 def _give_up(text: str) -> int:
     print(f"review_fleet: {text}", file=sys.stderr)
     return 1
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.review_fleet",
-        description="A fleet of worker processes reviews the files of a folder.",
-        epilog="example: TENURE_TOKEN=… python -m examples.review_fleet --folder ~/code/thing",
-    )
-    state = os.environ.get("TENURE_STATE", "var")
-    parser.add_argument("--url", default=os.environ.get("TENURE_URL", "http://127.0.0.1:8000"))
-    parser.add_argument(
-        "--token",
-        default=os.environ.get("TENURE_TOKEN"),
-        help="others can read arguments: rather set TENURE_TOKEN",
-    )
-    parser.add_argument("--folder", default=os.environ.get("TENURE_DEMO_FOLDER", "."))
-    parser.add_argument(
-        "--workers",
-        type=int,
-        choices=range(1, 33),
-        default=4,
-        metavar="N",
-        help="1 to 32 (default 4)",
-    )
-    parser.add_argument("--queue", default="reviews")
-    parser.add_argument(
-        "--ttl", type=int, default=5, metavar="SECONDS", help="lease (default 5, the shortest)"
-    )
-    parser.add_argument(
-        "--pace",
-        type=float,
-        default=0.15,
-        metavar="SECONDS",
-        help="stretch each analysis (default 0.15)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=600,
-        metavar="FILES",
-        help="review at most so many (default 600)",
-    )
-    parser.add_argument(
-        "--reports", default=f"{state}/reviews", metavar="FOLDER", help="where reports are written"
-    )
-    parser.add_argument(
-        "--outside",
-        default=f"{state}/outside",
-        metavar="FOLDER",
-        help="where the repository, the store and the mail server keep what they are given",
-    )
-    parser.add_argument("--no-freeze", action="store_true", help="freeze nobody")
-    parser.add_argument("--no-loss", action="store_true", help="let the store lose no answer")
-    args = parser.parse_args()
-    if not args.token:
-        parser.error(
-            "no token: set TENURE_TOKEN to a credential with the scopes work and submit on the queue"
-        )
-    return args
 
 
 if __name__ == "__main__":

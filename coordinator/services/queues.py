@@ -120,10 +120,19 @@ def ensure_pool(*, name: str, actor: Actor) -> None:
         assert isinstance(made, PoolRecord), made
 
 
-def ensure_queue(*, name: str, active_pool: str, actor: Actor) -> None:
-    """Create the queue with the default policy unless it is there, whatever its policy is by now."""
+def ensure_queue(
+    *,
+    name: str,
+    active_pool: str,
+    actor: Actor,
+    rollout_stage: str = RolloutStage.CONDITIONAL_WRITES,
+    **policy: int,
+) -> None:
+    """Create the queue unless it is there, whatever its stage and policy are by now."""
     if not Queue.objects.filter(name=name).exists():
-        made = create_queue(name=name, active_pool=active_pool, actor=actor)
+        made = create_queue(
+            name=name, active_pool=active_pool, actor=actor, rollout_stage=rollout_stage, **policy
+        )
         assert isinstance(made, QueueRecord), made
 
 

@@ -102,7 +102,7 @@ class Fleet:
             "TENURE_TOKEN": token,
             "TENURE_DEMO_FOLDER": folder,
         }
-        command = (sys.executable, "-m", "examples.review_fleet")
+        command = (sys.executable, "-m", "examples.review_fleet", "--practice")
         return Plan(
             name="example fleet",
             command=command,

@@ -20,15 +20,6 @@ from coordinator.site.claimed import StateFolder
 MINIMUM_SERVER = 150_000
 CONNECT_SECONDS = 5
 MIGRATION_LOCK = (0x7E14, 1)  # advisory; the classes of contract 4's gates are other numbers
-DEMO_POOL = "default"
-DEMO_QUEUE = "reviews"
-DEMO_SCOPES = ("work", "submit")
-#: Where the example's report goes, with what each can guarantee.
-DEMO_DOWNSTREAMS = (
-    ("review-git", "git", "CONDITIONAL_WRITE"),
-    ("review-store", "etag", "CONDITIONAL_WRITE"),
-    ("review-mail", "smtp", "NONE"),
-)
 OPERATOR = "admin"
 
 
@@ -73,7 +64,9 @@ def prepare(*, demo: bool) -> dict[str, str]:
         state = StateFolder(Path(settings.STATE_DIR))
         answer = {"held": confirm_identity(), "sign_in": _see_to_operator(state)}
         if demo:
-            answer["fleet_token"] = _see_to_demo(state)
+            from coordinator.site.demo import see_to_demo
+
+            answer["fleet_token"] = see_to_demo(state)
     return answer
 
 
@@ -123,33 +116,6 @@ def _see_to_operator(state: StateFolder) -> str:
     if kept.exists() and user.check_password(kept.read_text().strip()):
         return f"sign in as {OPERATOR} with the password {kept.read_text().strip()}"
     return f"sign in as {OPERATOR} with the password you chose (`manage.py changepassword {OPERATOR}` sets a new one)"
-
-
-def _see_to_demo(state: StateFolder) -> str:
-    """The token of the example fleet; pool, queue and downstreams with it. A lost or revoked token is replaced."""
-    from coordinator.actors import system
-    from coordinator.services import credentials, downstreams, queues
-
-    actor = system("up")
-    queues.ensure_pool(name=DEMO_POOL, actor=actor)
-    queues.ensure_queue(name=DEMO_QUEUE, active_pool=DEMO_POOL, actor=actor)
-    for name, kind, guarantee in DEMO_DOWNSTREAMS:
-        # One that a person has changed since is refused, and stays as it is.
-        downstreams.register_downstream(name=name, kind=kind, guarantee=guarantee, actor=actor)
-    kept = state.path / "fleet_token"
-    if kept.exists():
-        token = kept.read_text().strip()
-        if credentials.find_worker(token=token) is not None:
-            return token
-    _, token = credentials.create_credential(
-        name="example-fleet",
-        pool=DEMO_POOL,
-        queues=[DEMO_QUEUE],
-        scopes=list(DEMO_SCOPES),
-        actor=actor,
-    )
-    state.keep(kept.name, token)
-    return token
 
 
 if __name__ == "__main__":

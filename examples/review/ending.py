@@ -38,6 +38,8 @@ class EndingStory:
         self._site = site
         self._page = page
         self._told: set[str] = set()
+        #: Whether the run has come to where only a person can go on.
+        self.waits = False
         self._tell = {
             REPORT: self._report,
             PUBLISH: self._published,
@@ -114,6 +116,7 @@ class EndingStory:
         if moment in self._told:
             return
         self._told.add(moment)
+        self.waits = True
         for effect in self._client.task_effects(task.task_id):
             assert effect.effect_id is not None, "an effect that was read has an id"
             if task.state == "AWAITING_APPROVAL":
@@ -128,7 +131,7 @@ class EndingStory:
         )
         self._say(f"  read it and decide: {self._site}/approvals/{approval_id}")
         self._say("  or let somebody else do it, from a terminal:")
-        self._say(f"  1. {_manage()} create_operator paula --role approver --token")
+        self._say(f"  1. {manage()} create_operator paula --role approver --token")
         self._say(f"  2. {self._command('approve', approval_id)}")
 
     def _how_to_settle(self, effect: Effect) -> None:
@@ -137,23 +140,23 @@ class EndingStory:
         )
         self._say(f"  in the console: {self._site}/effects/{effect.effect_id}")
         self._say("  or from a terminal:")
-        self._say(f"  1. {_manage()} create_operator paula --role approver --token")
+        self._say(f"  1. {manage()} create_operator paula --role approver --token")
         self._say(f"  2. {self._command('effect', str(effect.effect_id))}")
         self._say(f"  3. {self._command('reconcile', '--help')}")
 
     def _command(self, *words: str) -> str:
-        program = f"{_shown(sys.executable)} -m tenure.cli"
+        program = f"{shown(sys.executable)} -m tenure.cli"
         return f"TENURE_URL={self._site} TENURE_TOKEN=<the token> {program} {' '.join(words)}"
 
 
-def _manage() -> str:
+def manage() -> str:
     """`manage.py` as it has to be called for this very state folder."""
     state = os.environ.get("TENURE_STATE", "")
     ours = f"TENURE_STATE={state} " if state and Path(state) != CHECKOUT / "var" else ""
-    return f"{ours}{_shown(sys.executable)} manage.py"
+    return f"{ours}{shown(sys.executable)} manage.py"
 
 
-def _shown(program: str) -> str:
+def shown(program: str) -> str:
     """Short, where it lies below the folder that one is in."""
     path = Path(program)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else program

@@ -13,7 +13,7 @@ from typing import Self
 
 from coordinator.actors import system
 from coordinator.services.downstreams import register_downstream
-from coordinator.site.prepare import DEMO_DOWNSTREAMS
+from coordinator.site.demo import DEMO_DOWNSTREAMS
 from coordinator.tasks import sweep
 from tests.sdk.conftest import Site
 from tests.sdk.served import ROOT

@@ -32,9 +32,10 @@ def folder(tmp_path: Path) -> Path:
 def test_the_review_comes_to_its_end_although_a_worker_was_frozen_past_its_lease(
     site: Site, folder: Path, swept: None
 ) -> None:
-    with Fleet(site, folder) as fleet:
+    with Fleet(site, folder, "--practice") as fleet:
         said = fleet.until(WAITS, "commit is refused: FENCED (STALE_GENERATION)")
         assert fleet.stop() == 0
+    assert "practice │ left out: an administrator makes practice" in said
     assert "ada is frozen (SIGSTOP)" in said
     assert "over after" in said
     run = Run.objects.get()

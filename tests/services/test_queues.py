@@ -31,6 +31,15 @@ def test_ensuring_a_queue_twice_leaves_the_policy_that_it_has_by_then() -> None:
     assert Event.objects.filter(kind="QUEUE_CREATED").count() == 1
 
 
+def test_a_queue_is_ensured_in_its_stage_with_its_policy() -> None:
+    ensure_pool(name="blue", actor=ACTOR)
+    ensure_queue(
+        name="q", active_pool="blue", actor=ACTOR, rollout_stage="SHADOW", promotion_rounds=20
+    )
+    queue = Queue.objects.get()
+    assert (queue.rollout_stage, queue.promotion_rounds) == ("SHADOW", 20)
+
+
 def test_two_who_create_the_same_queue_both_get_it() -> None:
     create_pool(name="blue", actor=ACTOR)
     rivals = [
