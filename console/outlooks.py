@@ -133,7 +133,7 @@ def if_wrong(effect: EffectFacts, stake: str, seal: Seal | None) -> str:
     told = {
         "downstream": effect.row.downstream,
         "generation": effect.claim_generation + 1,
-        "stake": stake or _("the whole payload"),
+        "stake": stake,
     }
     if seal is Seal.RESEND:
         return (

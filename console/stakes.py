@@ -29,8 +29,8 @@ def stake_of(exposure: Exposure) -> SafeString:
 
 
 def plain_stake(exposure: Exposure) -> str:
-    """The same as text, for a sentence that is put together elsewhere."""
-    parts = [exposure.amount] if exposure.amount else []
+    """What is sent, as text, for a sentence that is put together elsewhere: it sends this somewhere."""
+    parts = [exposure.amount or _("the whole payload")]
     if exposure.recipient:
         parts.append(_("to %(who)s") % {"who": exposure.recipient})
     elif exposure.recipients:

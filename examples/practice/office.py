@@ -2,8 +2,8 @@
 
     POST /texts, /orders, /announcements    201 with {"number": …}: its line in the log says what was done
 
-Each log is a file that a person can read; no service can be asked. Text messages are sent once a key, as long as the
-key is remembered: KEY_SECONDS. Two of them never get an answer, on purpose: one was sent, one was not.
+Each log is a file that a person can read; no service can be asked. The text messages stand behind a gate, which lets
+each permission through once. Two of them get no answer, on purpose: one was sent, one was not.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from tenure.downstreams import headers as names
+from tenure.gate import Gate, Turned
+
 TEXTS, ORDERS, ANNOUNCEMENTS = "texts", "orders", "announcements"
 SERVICES = (TEXTS, ORDERS, ANNOUNCEMENTS)
-KEY_SECONDS = 2
-#: The line is cut only once the key is forgotten: from then on nobody can find out by sending again.
-HANGS_UP_AFTER_SECONDS = KEY_SECONDS + 0.5
 #: Whose message is sent without an answer, and whose is lost with it; each once. (Numbers that nobody has.)
 ANSWER_IS_LOST = "+44 20 7946 0101"
 MESSAGE_IS_LOST = "+44 20 7946 0102"
@@ -31,13 +30,13 @@ LARGEST_BYTES = 1 << 16
 
 
 class Office:
-    """The services on a free port, served by threads of this process until it is closed."""
+    """The services on a free port, served by threads of this process until it is closed. `gate`: of the texts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, gate: Gate | None = None) -> None:
         self.folder = folder.resolve()
         self.url = ""
+        self._gate = gate
         self._lock = threading.Lock()
-        self._remembered: dict[str, tuple[float, int]] = {}
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -65,19 +64,23 @@ class Office:
         """What a service did, one JSON object a line."""
         return self.folder / f"{service}.jsonl"
 
+    def turned(
+        self, service: str, header: Callable[[str], str | None], asked: Any
+    ) -> Turned | None:
+        """Why this call is not let through to its service; None where it is."""
+        if service != TEXTS or self._gate is None:
+            return None
+        shown = self._gate.shown(header, asked)
+        return shown if isinstance(shown, Turned) else self._gate.redeem(shown)
+
     def do(self, service: str, key: str, asked: Mapping[str, Any]) -> int:
-        """Do it: a line in the log, and its number. A key that is remembered has its number already."""
+        """Do it: a line in the log, and its number."""
         with self._lock:
-            at, number = self._remembered.get(key, (0.0, 0))
-            if service == TEXTS and number and time.monotonic() - at < KEY_SECONDS:
-                return number
             log = self.log(service)
             number = log.read_text().count("\n") + 1
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            line = {"number": number, "at": now, **asked, "key": key}
             with log.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            self._remembered[key] = (time.monotonic(), number)
+                file.write(json.dumps({"number": number, "at": now, **asked, "key": key}) + "\n")
             return number
 
     def hangs_up_on(self, service: str, key: str, to: object) -> bool:
@@ -114,18 +117,24 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(asked, dict):
             self._answer(400)
             return
-        if not self.office.hangs_up_on(service, key, asked.get("to")):
+        turned = self.office.turned(service, self.headers.get, asked)
+        if turned is not None:
+            self._answer(turned.status, turned.body, gate=turned.outcome)
+        elif self.office.hangs_up_on(service, key, asked.get("to")):
+            if asked["to"] == ANSWER_IS_LOST:
+                self.office.do(service, key, asked)
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        else:
             self._answer(201, {"number": self.office.do(service, key, asked)})
-            return
-        if asked["to"] == ANSWER_IS_LOST:
-            self.office.do(service, key, asked)
-        time.sleep(HANGS_UP_AFTER_SECONDS)
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _answer(self, status: int, told: Mapping[str, Any] | None = None) -> None:
+    def _answer(
+        self, status: int, told: Mapping[str, Any] | None = None, *, gate: str | None = None
+    ) -> None:
         content = b"" if told is None else json.dumps(told).encode()
         self.send_response(status)
+        if gate is not None:
+            self.send_header(names.GATE, gate)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

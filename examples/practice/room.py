@@ -17,12 +17,15 @@ from examples.practice.work import (
     QUEUE,
     REJECT,
     SETTLE,
+    SLOTS,
     SUMMARY,
+    TEXT,
     register,
     submit,
 )
 from examples.review.ending import manage, shown
 from tenure import Client, NotFound, TenureError, Worker
+from tenure.gate import Gate
 
 TTL_SECONDS = 10
 CONCURRENCY = 4
@@ -43,7 +46,8 @@ class Practice:
         self._url = url
         self._token = token
         self._site = site
-        self._office = Office(folder)
+        self._gate = Gate(url, token, downstream=SLOTS[TEXT]["message"])
+        self._office = Office(folder, gate=self._gate)
         self._worker: Worker | None = None
         self._runs: dict[str, str] = {}
         self._open = ExitStack()
@@ -56,6 +60,7 @@ class Practice:
             self._say(f"left out: an administrator makes {QUEUE} and {MOVING}; `up` does")
             return self
         with ExitStack() as stack:
+            stack.enter_context(self._gate)
             stack.enter_context(self._office)
             worker = self._worker = self._hire()
             thread = threading.Thread(target=self._work, args=(worker,), name=QUEUE, daemon=True)
@@ -111,15 +116,15 @@ class Practice:
             ],
             AGREE: [("approve with a second person", found.get(AGREE, ""))],
             REJECT: [("reject, or ask for changes", found.get(REJECT, ""))],
-            MOVE: [("explain, promote, go back", found.get(MOVE, ""))],
+            MOVE: [("promote a queue, take it back", found.get(MOVE, ""))],
         }
         self._say("to try out, each on a page of its own:")
         for exercise in (exercise for exercise in told if exercise in found):
             for what, place in told[exercise]:
-                self._say(f"  {what:<28} {self._site}{place}")
-        self._say(f"  the second person            {manage()} create_operator paula --role admin")
+                self._say(f"  {what:<30} {self._site}{place}")
+        self._say(f"  the second person              {manage()} create_operator sam --role admin")
         self._say(
-            "                               (signs in from a private window, or another browser)"
+            "                                 (signs in from a private window, or another browser)"
         )
 
     def _hire(self) -> Worker:

@@ -117,7 +117,7 @@ class Service(HttpKey):
 def register(worker: Worker, office: Office, *, url: str, token: str) -> None:
     """Give a worker the office's kinds."""
     services = {
-        TEXT: Service(office, TEXTS, Guarantee.IDEMPOTENT_KEY),
+        TEXT: Service(office, TEXTS, Guarantee.GATED),
         ORDER: Service(office, ORDERS, Guarantee.NONE),
         ANNOUNCE: Service(office, ANNOUNCEMENTS, Guarantee.NONE),
     }

@@ -6,13 +6,13 @@ import http.client
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from django.db.models import F
+from django.db.models.functions import Now
 
 from coordinator.actors import system
 from coordinator.models import (
@@ -20,12 +20,12 @@ from coordinator.models import (
     Credential,
     EffectSlot,
     Run,
-    ShadowEvent,
     ShadowRound,
     Task,
 )
 from coordinator.selectors.promotion import read_promotion
 from coordinator.services.credentials import create_credential, find_worker
+from coordinator.services.queues import change_policy
 from coordinator.services.shadow_verdicts import settle_rounds
 from coordinator.shadow.rounds import Policy, play_rounds
 from coordinator.shadow.words import LegacyEvent, LegacyKind
@@ -35,6 +35,7 @@ from examples.practice import legacy, office, work
 from examples.practice.legacy import HANDED_OUT_TWICE, JOBS, SLEPT_THROUGH, Night
 from examples.practice.office import ANSWER_IS_LOST, MESSAGE_IS_LOST, Office
 from examples.practice.room import Practice
+from tenure.gate import Gate
 from tests.sdk.conftest import Site
 from tests.sdk.fleets import Sweeping
 from tests.sdk.threads import until
@@ -46,8 +47,7 @@ TESTS = system("tests")
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    monkeypatch.setattr(office, "HANGS_UP_AFTER_SECONDS", 0.0)
+def opened(tmp_path: Path) -> Iterator[Office]:
     with Office(tmp_path / "office") as running:
         yield running
 
@@ -66,15 +66,6 @@ def test_what_the_office_did_is_a_line_of_its_log(opened: Office) -> None:
     first, _ = log(opened, "orders")
     assert (first["to"], first["amount"], first["key"]) == ("a", "7", "k")
     assert log(opened, "texts") == []
-
-
-def test_a_text_is_sent_once_a_key_as_long_as_the_key_is_remembered(
-    opened: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    numbers = [post(opened, "texts", {"to": "a"}).json()["number"] for _ in range(2)]
-    assert numbers == [1, 1]
-    monkeypatch.setattr(office, "KEY_SECONDS", -1)
-    assert post(opened, "texts", {"to": "a"}).json() == {"number": 2}
 
 
 @pytest.mark.parametrize(("to", "sent"), [(ANSWER_IS_LOST, 1), (MESSAGE_IS_LOST, 0)])
@@ -99,6 +90,17 @@ def test_what_the_office_cannot_read_it_does_not_do(opened: Office) -> None:
     assert line.getresponse().status == 413
     line.close()
     assert log(opened, "orders") == []
+
+
+def test_a_text_without_a_pass_is_turned_away_at_the_gate(site: Site, tmp_path: Path) -> None:
+    with (
+        Gate(site.url, site.token, downstream="practice-texts") as gate,
+        Office(tmp_path, gate=gate) as guarded,
+    ):
+        turned = post(guarded, "texts", {"to": "a"})
+        assert post(guarded, "orders", {"to": "a"}).status_code == 201
+        assert log(guarded, "texts") == []
+    assert (turned.status_code, turned.headers["Tenure-Gate"]) == (400, "MALFORMED")
 
 
 # --- the legacy scheduler -------------------------------------------------------------------------
@@ -131,9 +133,6 @@ def test_a_night_of_the_legacy_scheduler_has_both_of_its_faults() -> None:
 def test_what_up_registers_is_what_the_office_promises() -> None:
     names = {name for slots in work.SLOTS.values() for name in slots.values()}
     assert names == set(demo.PRACTICE_DOWNSTREAMS)
-    texts = demo.PRACTICE_DOWNSTREAMS["practice-texts"]
-    assert texts["key_valid_seconds"] == office.KEY_SECONDS < office.HANGS_UP_AFTER_SECONDS
-    assert texts["call_timeout_seconds"] > office.HANGS_UP_AFTER_SECONDS
     assert (work.QUEUE, work.MOVING) == (demo.PRACTICE_QUEUE, demo.MOVING_QUEUE)
     assert demo.MOVING_POLICY["promotion_rounds"] <= JOBS
     assert demo.MOVING_POLICY["shadow_settle_seconds"] > legacy.LEASE_SECONDS
@@ -221,10 +220,9 @@ def test_the_moving_queues_gate_lacks_nothing_of_the_night_but_what_a_person_exp
     practised: Site, tmp_path: Path
 ) -> None:
     practise(practised, tmp_path)
-    an_hour = timedelta(hours=1)
-    ShadowEvent.objects.update(at=F("at") - an_hour)
-    ShadowRound.objects.update(check_at=F("check_at") - an_hour)
-    assert settle_rounds(actor=TESTS) == JOBS
+    change_policy(name=demo.MOVING_QUEUE, changes={"shadow_settle_seconds": 1}, actor=TESTS)
+    ShadowRound.objects.update(check_at=Now())
+    until(_night_is_judged, "the night to be judged")
     gate = read_promotion(queue=demo.MOVING_QUEUE)
     assert gate is not None
     criteria = {each.name: each for each in gate.criteria}
@@ -232,6 +230,11 @@ def test_the_moving_queues_gate_lacks_nothing_of_the_night_but_what_a_person_exp
     assert criteria["unexplained_mismatches"].value == 2
     verdicts = ShadowRound.objects.exclude(verdict="AGREE").values_list("verdict", flat=True)
     assert set(verdicts) == {"DOUBLE_CLAIM", "LATE_COMMIT"}
+
+
+def _night_is_judged() -> bool:
+    settle_rounds(actor=TESTS)
+    return not ShadowRound.objects.filter(verdict=None).exists()
 
 
 def test_without_its_queues_the_office_stays_shut_and_says_what_is_missing(
