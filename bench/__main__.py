@@ -24,6 +24,7 @@ from bench.report import show
 
 BATCH = 100
 LANES = ((1, 1), (2, 1), (2, 2), (2, 8))  # processes, connections in each
+MANY = (2, 32)  # agents that take one task each: calls that arrive at once go together
 
 
 def main() -> int:
@@ -99,7 +100,7 @@ def _settle(place: Place) -> None:
 
 def _cycles(place: Place, what: str, batch: int, seconds: float) -> list[dict[str, Any]]:
     rows = []
-    for processes, lanes in LANES:
+    for processes, lanes in (*LANES, MANY) if batch == 1 else LANES:
         shape = {"batch": batch, "processes": processes, "lanes": lanes}
         clients.submit(place.target, nodes=int((seconds + 0.5) * (16_000 if batch > 1 else 1_500)))
         clients.cycles(place.target, **shape, seconds=0.5)  # warm

@@ -18,7 +18,7 @@ from typing import Any, Self
 import psycopg
 
 from coordinator.site.postgres import Postgres
-from coordinator.site.web import threads_environment, web_options
+from coordinator.site.web import WEB_THREADS, threads_environment, web_options
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "bench"
@@ -45,7 +45,7 @@ class Place:
     """Everything that a measurement needs; gone when it is left, except for a `folder` that was given."""
 
     def __init__(
-        self, *, folder: Path | None = None, web_workers: int = 2, web_threads: int = 8
+        self, *, folder: Path | None = None, web_workers: int = 2, web_threads: int = WEB_THREADS
     ) -> None:
         self.is_kept = folder is not None
         self.folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix="tenure-bench-"))

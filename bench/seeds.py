@@ -23,8 +23,8 @@ class Seeds:
     folder: Path | None = None
     reused: bool = False
 
-    def place(self, *, web_threads: int = 8) -> Place:
-        return Place(folder=self.folder, web_threads=web_threads)
+    def place(self) -> Place:
+        return Place(folder=self.folder)
 
     def sow(self, place: Place, *, say: Callable[[str], object] = sys.stderr.write) -> None:
         """Make what is missing of both; nothing in a folder that is reused. The waiting ones are the older."""

@@ -26,7 +26,6 @@ from bench.place import Place, fdatasync_per_second
 from bench.readers import Readers
 from bench.soak_report import show
 from bench.watching import Watch
-from coordinator.site.web import WEB_THREADS
 
 FINISHED, OPEN = 200_000, 2_000
 
@@ -64,7 +63,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         signal.signal(number, signal.default_int_handler)
     os.environ |= retention.SETTINGS  # all processes of the place inherit it
     chosen = seeds.chosen(options)
-    with chosen.place(web_threads=WEB_THREADS) as place:
+    with chosen.place() as place:
         chosen.sow(place)
         return soak(place, options)
 
