@@ -1,5 +1,6 @@
 """What the overview tells: what waits for a person, each queue in numbers, the last commits and fences."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,9 +13,10 @@ from coordinator.canary import DRILL
 from coordinator.models import CanonicalCommit, Event, Queue
 from coordinator.outcomes import Outcome, Reason
 from coordinator.selectors.console_counts import capped_counts
+from coordinator.states import TaskState
 
-#: The live counts look at no more unfinished tasks than this; beyond it they are "at least".
-OPEN_TASKS_CAP: Final = 50_000
+#: The live counts look at no more unfinished tasks of a state than this, the oldest; beyond it they are "at least".
+OPEN_TASKS_CAP: Final = 10_000
 REFUSALS_LOOKED_AT: Final = 400
 SHOWN: Final = 8
 #: A task that lost its lease or failed so often is worth a look before its attempts are used up.
@@ -77,6 +79,8 @@ class Refusals:
     ahead: tuple[RecentRefusal, ...]
 
 
+#: A state as a range, in the order of the index of states: the planner would look for what is unfinished from the
+#: table's beginning, where the oldest tasks are, that have finished long since.
 _OPEN_TASKS: Final = """
 SELECT queue_id, state, count(*),
        count(*) FILTER (WHERE state = 'CLAIMED' AND lease_expires_at <= clock_timestamp()),
@@ -84,20 +88,29 @@ SELECT queue_id, state, count(*),
        min(claimable_at) FILTER (WHERE state = 'READY' AND claimable_at <= clock_timestamp()),
        count(*) FILTER (WHERE spent_attempts >= max_attempts),
        count(*) FILTER (WHERE spent_attempts >= %s AND state IN ('READY', 'CLAIMED'))
-FROM (
-  SELECT queue_id, state, lease_expires_at, claimable_at, spent_attempts, max_attempts FROM coordinator_task
-  WHERE NOT (state IN ('COMMITTED', 'SUPERSEDED')) AND state <> 'CANCELLED' LIMIT %s
+FROM unnest(%s::text[]) AS s(open_state) CROSS JOIN LATERAL (
+  SELECT queue_id, state, lease_expires_at, claimable_at, spent_attempts, max_attempts FROM coordinator_task t
+  WHERE t.state >= s.open_state AND t.state <= s.open_state AND t.state <> 'COMMITTED'
+  ORDER BY t.state DESC, t.task_id LIMIT %s
 ) AS open
 GROUP BY queue_id, state
 """
 
 
+_OPEN_STATES: Final = sorted(
+    set(TaskState) - {TaskState.COMMITTED, TaskState.SUPERSEDED, TaskState.CANCELLED}
+)
+
+
 def read_queues_now() -> tuple[QueueNow, ...]:
     """Every queue by name, with its live counts, in two round trips."""
     with connection.cursor() as cursor:
-        cursor.execute(_OPEN_TASKS, (OFTEN, OPEN_TASKS_CAP))
+        cursor.execute(_OPEN_TASKS, (OFTEN, _OPEN_STATES, OPEN_TASKS_CAP))
         rows = cursor.fetchall()
-    capped = sum(row[2] for row in rows) >= OPEN_TASKS_CAP
+    of_state: Counter[str] = Counter()
+    for _, state, count, *_ in rows:
+        of_state[state] += count
+    capped = max(of_state.values(), default=0) >= OPEN_TASKS_CAP
     by_queue: dict[int, list[tuple[Any, ...]]] = {}
     for queue_id, *counts in rows:
         by_queue.setdefault(queue_id, []).append(tuple(counts))
