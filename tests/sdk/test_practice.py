@@ -26,6 +26,7 @@ from coordinator.models import (
 from coordinator.selectors.promotion import read_promotion
 from coordinator.services.credentials import create_credential, find_worker
 from coordinator.services.queues import change_policy
+from coordinator.services.reconciliation import Settled
 from coordinator.services.shadow_verdicts import settle_rounds
 from coordinator.shadow.rounds import Policy, play_rounds
 from coordinator.shadow.words import LegacyEvent, LegacyKind
@@ -36,6 +37,7 @@ from examples.practice.legacy import HANDED_OUT_TWICE, JOBS, SLEPT_THROUGH, Nigh
 from examples.practice.office import ANSWER_IS_LOST, MESSAGE_IS_LOST, Office
 from examples.practice.room import Practice
 from tenure.gate import Gate
+from tests.effects import ledger
 from tests.sdk.conftest import Site
 from tests.sdk.fleets import Sweeping
 from tests.sdk.threads import until
@@ -178,6 +180,13 @@ def practised(site: Site) -> Iterator[Site]:
         yield Site(site.url, demo.PRACTICE_QUEUE, token)
 
 
+@pytest.fixture
+def short_nights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it does not matter what the legacy scheduler told."""
+    monkeypatch.setattr(legacy, "LEASE_SECONDS", 0.1)
+    monkeypatch.setattr(legacy, "NOTICED_AFTER_SECONDS", 0.0)
+
+
 def practise(site: Site, folder: Path) -> list[str]:
     """Open the room until it has said everything."""
     said: list[str] = []
@@ -191,7 +200,7 @@ def practise(site: Site, folder: Path) -> list[str]:
 
 
 def test_each_thing_to_try_waits_on_its_page_and_is_the_same_after_a_restart(
-    practised: Site, tmp_path: Path
+    practised: Site, tmp_path: Path, short_nights: None
 ) -> None:
     said = "\n".join(practise(practised, tmp_path))
     approvals = {each.required_approvers: each for each in Approval.objects.all()}
@@ -214,6 +223,26 @@ def test_each_thing_to_try_waits_on_its_page_and_is_the_same_after_a_restart(
     assert f"http://here/approvals/{approvals[2].approval_id}" in again
     assert Run.objects.filter(state="ACTIVE").count() == 3
     assert (tmp_path / "texts.jsonl").read_text().count("\n") == 1
+
+
+def test_a_text_that_never_went_out_is_sent_once_two_people_have_said_so(
+    practised: Site, tmp_path: Path, short_nights: None
+) -> None:
+    practise(practised, tmp_path)
+    sent: Any = EffectSlot.objects.get(node_id="text-one")
+    lost: Any = EffectSlot.objects.get(node_id="text-two")
+    ada = ledger.person("ada")
+    ledger.pass_time(lost, seconds=60)
+    assert isinstance(ledger.asserted(lost, by=ada), Settled)
+    assert isinstance(ledger.happened(sent, by=ada), Settled)
+    practise(practised, tmp_path)
+    asked = Approval.objects.get(effect_id=lost.effect_id)
+    assert (asked.state, asked.required_approvers) == ("PENDING", 1)
+    ledger.say_yes(asked, who="paula")
+    practise(practised, tmp_path)
+    assert Task.objects.filter(kind=work.SUMMARY, state="COMMITTED").count() == 1
+    lines = [json.loads(line) for line in (tmp_path / "texts.jsonl").read_text().splitlines()]
+    assert [line["to"] for line in lines] == [ANSWER_IS_LOST, MESSAGE_IS_LOST]
 
 
 def test_the_moving_queues_gate_lacks_nothing_of_the_night_but_what_a_person_explains(
