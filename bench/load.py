@@ -5,7 +5,6 @@ times the load has fallen. Without one every lane goes as fast as it can, which 
 """
 
 import multiprocessing
-import queue
 import signal
 import threading
 import time
@@ -83,10 +82,13 @@ class Load:
             )
             for place in range(PROCESSES)
         ]
+        self._total, self._lock = Window(), threading.Lock()
+        self._collector = threading.Thread(target=self._collect, daemon=True)
 
     def __enter__(self) -> Self:
         for worker in self._workers:
             worker.start()
+        self._collector.start()
         return self
 
     def __exit__(
@@ -102,25 +104,28 @@ class Load:
         return any(not worker.is_alive() for worker in self._workers)
 
     def take(self) -> Window:
-        total = Window()
+        with self._lock:
+            taken, self._total = self._total, Window()
+        return taken
+
+    def _collect(self) -> None:
+        """All the time: a pipe holds some seconds of what is told, and who can't tell on holds it back."""
         while True:
-            try:
-                total.add(self._told.get_nowait())
-            except queue.Empty:
-                return total
+            window = self._told.get()
+            with self._lock:
+                self._total.add(window)
 
     def stop(self) -> Window:
-        """What was under way is finished first."""
+        """What was under way is finished first; a process ends only when its last window is taken."""
         self._over.set()
-        total, until = Window(), time.monotonic() + 90
-        while time.monotonic() < until and any(worker.is_alive() for worker in self._workers):
-            total.add(self.take())  # a process ends only when its last window is taken
-            time.sleep(0.05)
-        total.add(self.take())
+        until = time.monotonic() + 90
+        for worker in self._workers:
+            worker.join(max(0.0, until - time.monotonic()))
+        time.sleep(0.2)
         for worker in self._workers:
             worker.kill()
             worker.join()
-        return total
+        return self.take()
 
 
 def prepare(place: Place) -> None:

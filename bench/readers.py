@@ -1,5 +1,6 @@
 """People who look at the console while it is measured, and cancel a run now and then."""
 
+import http.client
 import json
 import threading
 import time
@@ -20,6 +21,7 @@ class Readers:
     """One person with a browser, in a thread, while it is entered."""
 
     def __init__(self, place: Place) -> None:
+        self._target = place.target
         self._browser, self._api = pages.signed_in(place, "soak-reader"), Api(place.target)
         self._over, self._lock = threading.Event(), threading.Lock()
         self._waits: dict[str, list[float]] = {}
@@ -57,7 +59,10 @@ class Readers:
                         self._waits.setdefault(path, []).append(waited)
                 if rounds % CANCEL_EVERY == 0:
                     self._cancel()
-            except (OSError, AssertionError) as fault:
+            except (OSError, http.client.HTTPException, AssertionError) as fault:
+                self._api = Api(
+                    self._target
+                )  # the kept connection may be in the middle of an answer
                 with self._lock:
                     self._faults.append(f"{time.strftime('%H:%M:%S')} {fault}"[:200])
 
