@@ -1,6 +1,6 @@
 """Who acts: a worker's credential, a person, or the system itself (contract 15)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from coordinator.shadow.lanes import queue_of
@@ -37,7 +37,8 @@ class Worker(Actor):
     queues: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     contract: str = ""  # the X-Claim-Contract header
-    standing: Standing | None = None  # of a remembered caller: to be confirmed by who acts for it
+    #: Of a remembered caller: to be confirmed by who acts for it. Not in its repr: it holds the token's hash.
+    standing: Standing | None = field(default=None, repr=False)
 
     def reaches(self, queue: str) -> bool:
         """Whether the credential names this queue, or the one that it is the rehearsal lane of."""

@@ -8,6 +8,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from coordinator.access import Operation
+from coordinator.actors import ActorKind, Worker
 from coordinator.api import callers as api_callers
 from coordinator.api.endpoint import Spec
 from coordinator.api.remembering import WORKERS, RememberedWorkers
@@ -167,6 +168,15 @@ def test_what_a_credential_may_is_what_it_may_now(
     assert Event.objects.filter(kind="REFUSED", data__point="commit_result").count() == 1
     mine.update(scopes=["work"])
     assert CALLS[Operation.COMMIT_RESULT](api, claim).outcome == "COMMITTED"
+
+
+def test_what_is_written_of_a_remembered_worker_has_nothing_of_its_token(api: Api) -> None:
+    api.submitted_claim()
+    found = WORKERS.recall(token_of(api))
+    assert found is not None
+    worker = Worker(ActorKind.WORKER, found.name, found.id, standing=found.standing)
+    assert repr(token_of(api).sha256) in repr(found.standing)
+    assert repr(token_of(api).sha256) not in repr(worker)
 
 
 def test_a_worker_is_forgotten_after_a_while_and_so_are_the_oldest_of_too_many(api: Api) -> None:
