@@ -1,6 +1,7 @@
 """Processor time of single things, in the web processes and in PostgreSQL: python -m bench.costs (docs/capacity.md).
 
-One caller, one call after the other, so that nothing is shared and nothing waits.
+One caller, one call after the other, so that nothing is shared and nothing waits; and at last a crowd of callers, whose
+calls go together.
 """
 
 import http.client
@@ -16,6 +17,7 @@ from bench.place import QUEUE, Place
 LEASES: Final = 500
 BATCH: Final = 100
 WARM: Final = 20
+CROWD, CROWD_SECONDS = 32, 5.0
 
 
 def main() -> None:
@@ -44,6 +46,7 @@ def main() -> None:
             per=BATCH,
         )
         meter.tell("a look for work", 400, lambda _: call(f"/queues/{QUEUE}/hint", None))
+        meter.tell_of_crowd(place)
 
 
 class _Meter:
@@ -51,6 +54,20 @@ class _Meter:
         assert place.web is not None
         (lock,) = place.folder.glob("**/postmaster.pid")
         self._roots = (place.web.pid, int(lock.read_text().split()[0]))
+
+    def tell_of_crowd(self, place: Place) -> None:
+        """A task, one a call, of twice CROWD callers at once."""
+        shape = {"batch": 1, "processes": 2, "lanes": CROWD}
+        clients.submit(place.target, nodes=int(CROWD_SECONDS * 1_500) + 2_000)
+        clients.cycles(place.target, **shape, seconds=1.0)  # warm
+        before = [_milliseconds(root) for root in self._roots]
+        done = clients.cycles(place.target, **shape, seconds=CROWD_SECONDS).committed
+        web, postgres = (
+            (_milliseconds(root) - was) / done
+            for root, was in zip(self._roots, before, strict=True)
+        )
+        what = f"a task, one a call, {2 * CROWD} callers at once"
+        print(f"{what}: web {web:.3f} ms, PostgreSQL {postgres:.3f} ms")
 
     def tell(self, what: str, times: int, do: Callable[[int], object], *, per: int = 1) -> None:
         for number in range(WARM):
