@@ -6,7 +6,7 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from console.accesses import ROLES, SCOPES
-from console.forms import Reason
+from console.forms import Reason, Revocation
 from coordinator.outcomes import Refusal
 from coordinator.services.credentials import MAX_NAME
 from coordinator.services.rotations import MAX_OVERLAP_HOURS
@@ -45,7 +45,7 @@ class NewCredential(Lifetime, Keyed):
         self.fields["queues"].choices = [(name, name) for name in queue_names]  # type: ignore[attr-defined]
 
 
-class Rotation(Reason, Lifetime, Keyed):
+class Rotation(Revocation, Lifetime, Keyed):
     overlap_hours = forms.TypedChoiceField(
         coerce=int, choices=[(hours, hours) for hours in OVERLAPS]
     )

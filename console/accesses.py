@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from coordinator.seen import TokenSeen
 from coordinator.selectors.console_people import TokenRow
 from coordinator.selectors.credentials import CredentialRecord
 
@@ -45,7 +46,7 @@ class Standing:
         return self.word in ("LIVE", "ENDS_SOON")
 
 
-def standing_of(token: CredentialRecord | TokenRow, now: datetime) -> Standing:
+def standing_of(token: CredentialRecord | TokenRow | TokenSeen, now: datetime) -> Standing:
     if token.revoked_at is not None:
         return Standing("REVOKED", "expired", "ban")
     if token.expires_at is not None and token.expires_at <= now:

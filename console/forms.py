@@ -11,7 +11,9 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from console.bindings import SeenField
 from console.preferences import THEMES
+from coordinator.seen import BulkSeen, RunSeen, TokenSeen
 from coordinator.selectors.saved_views import MAX_VIEW_NAME
 from coordinator.services.texts import MAX_REASON_CHARS
 from coordinator.states import Intake, RejectionCode
@@ -47,6 +49,12 @@ class Reason(forms.Form):
     )
 
 
+class BulkDecision(Reason):
+    """Start what was reviewed, or stop it."""
+
+    seen = SeenField(BulkSeen)
+
+
 #: How long tasks may be held back by one choice; any other time is typed.
 WAITS: Final = {
     "15m": (timedelta(minutes=15), gettext_lazy("15 minutes")),
@@ -57,7 +65,7 @@ WAITS: Final = {
 }
 
 
-class SnoozeStart(Reason):
+class SnoozeStart(BulkDecision):
     """Until when tasks are held back: for a while from now (the database's), or until a time of the person's zone."""
 
     wait = forms.ChoiceField(choices=[(name, label) for name, (_wait, label) in WAITS.items()])
@@ -118,6 +126,13 @@ class Revision(TaskDecision):
 
 class RunDecision(Reason):
     action_key = forms.RegexField(r"^[0-9a-f-]{16,64}$")
+    seen = SeenField(RunSeen)
+
+
+class Revocation(Reason):
+    """Of a worker's credential, or a personal token."""
+
+    seen = SeenField(TokenSeen)
 
 
 class IntakeDecision(Reason):

@@ -18,10 +18,12 @@ from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
 from console import times, visible
+from console.bindings import sealed
 from console.filters import Wanted, query_string
 from console.forms import new_action_key
 from console.looks import Share, fill_of, look_of, shares
 from coordinator.secrets import mask_text, mask_value
+from coordinator.seen import Seen
 from coordinator.selectors.console_counts import COUNT_CAP
 
 register = template.Library()
@@ -294,6 +296,12 @@ def raw_json(record: object) -> SafeString:
 def action_key() -> SafeString:
     """The key of a form, new with each page: sent twice, it is one act."""
     return format_html('<input type="hidden" name="action_key" value="{}">', new_action_key())
+
+
+@register.simple_tag
+def bound_to(seen: Seen) -> SafeString:
+    """What the page shows of the form's subject; the decision is refused where it has changed."""
+    return format_html('<input type="hidden" name="seen" value="{}">', sealed(seen))
 
 
 @register.simple_tag

@@ -6,16 +6,19 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from console.bindings import differences
 from console.bulk_words import words_of
 from console.filters import as_uuid, wanted_tasks
-from console.forms import Reason, SnoozeStart
+from console.forms import BulkDecision, SnoozeStart
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import actor_of, permit
 from console.preferences import read_preferences
 from console.templatetags.console import spaced
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.seen import BulkSeen
 from coordinator.selectors.console_bulks import Bulk, list_bulks, read_bulk
 from coordinator.services.bulk_steps import CHANGED
 from coordinator.services.bulk_undoing import undo_bulk
@@ -90,11 +93,12 @@ def bulk(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
             reason=form.cleaned_data["reason"],
             not_before=form.cleaned_data.get("not_before"),
             actor=actor_of(request),
+            seen=form.cleaned_data["seen"],
         )
         if not isinstance(answer, Refusal):
             return redirect("console:task-bulk", bulk_id=bulk_id)
         if answer.outcome is not Outcome.INVALID or "until" not in form.fields:
-            return _refused(request, answer)
+            return _changed(request, bulk_id, form.cleaned_data["seen"], answer)
         form.add_error("until", answer.errors[0].detail)
     context = {**_of(request, found), "allowed": allowed, "form": form}
     if found.facts.state == "REVIEWED":
@@ -111,13 +115,14 @@ def stop(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
         return refuse(request, 404, {"what": str(bulk_id)})
     if request.method == "POST" and not allowed:
         return forbid(request, allowed, "stop_bulk")
-    form = Reason(request.POST or None)
+    form = BulkDecision(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        told = form.cleaned_data
         answer = stop_bulk(
-            bulk_id=bulk_id, reason=form.cleaned_data["reason"], actor=actor_of(request)
+            bulk_id=bulk_id, reason=told["reason"], actor=actor_of(request), seen=told["seen"]
         )
         if isinstance(answer, Refusal):
-            return _refused(request, answer)
+            return _changed(request, bulk_id, told["seen"], answer)
         messages.success(request, _("Stopped. What is done stays done."))
         return redirect("console:task-bulk", bulk_id=bulk_id)
     context = {**_of(request, found), "allowed": allowed, "form": form}
@@ -138,9 +143,9 @@ def undo(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
     return redirect("console:task-bulk", bulk_id=answer.bulk_id)
 
 
-def _form(request: HttpRequest, found: Bulk) -> Reason:
+def _form(request: HttpRequest, found: Bulk) -> BulkDecision:
     if found.facts.verb != Verb.SNOOZE:
-        return Reason(request.POST or None)
+        return BulkDecision(request.POST or None)
     zone = read_preferences(request).tzinfo
     return SnoozeStart(request.POST or None, now=shell_of(request).now, zone=zone)
 
@@ -150,6 +155,7 @@ def _of(request: HttpRequest, found: Bulk) -> dict[str, Any]:
     words = words_of(found.facts.verb)
     return {
         "bulk": found,
+        "seen": found.facts.seen,
         "words": words,
         "act": words.act(found.waiting, spaced(found.waiting)),
         "undoable": found.facts.verb == Verb.SNOOZE
@@ -162,6 +168,22 @@ def _of(request: HttpRequest, found: Bulk) -> dict[str, Any]:
             (outcome, found.counts[outcome], found.rows.get(outcome, ())) for outcome in outcomes
         ],
     }
+
+
+def _changed(request: HttpRequest, bulk_id: UUID, seen: BulkSeen, refusal: Refusal) -> HttpResponse:
+    """As `_refused`, with what has become of the job since the form was shown."""
+    found = read_bulk(bulk_id)
+    if found is None:
+        return refuse(request, 404, {"what": str(bulk_id)})
+    if refusal.outcome is Outcome.FORBIDDEN or found.facts.seen == seen:
+        return _refused(request, refusal)
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": differences(request, seen, found.facts.seen),
+        "back": reverse("console:task-bulk", args=[bulk_id]),
+    }
+    return refuse(request, 409, context)
 
 
 def _refused(request: HttpRequest, refusal: Refusal) -> HttpResponse:

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.access_forms import (
@@ -19,11 +20,13 @@ from console.access_forms import (
     take_faults,
 )
 from console.accesses import SCOPES, scope_sentences, standing_of
-from console.forms import Reason, new_action_key
+from console.bindings import token_changes
+from console.forms import Revocation, new_action_key
 from console.pages import page, refuse, shell_of, show
 from console.people import actor_of
 from coordinator import digests
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.seen import TokenSeen
 from coordinator.selectors import credentials, queues
 from coordinator.selectors.console_workers import read_held
 from coordinator.selectors.credentials import CredentialRecord
@@ -93,15 +96,17 @@ def revoke(request: HttpRequest, credential_id: UUID) -> HttpResponse:
     found = credentials.find_credential(credential_id)
     if found is None:
         return refuse(request, 404, {"what": str(credential_id)})
-    form = Reason(request.POST or None)
+    form = Revocation(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        told = form.cleaned_data
         answer = revoke_credential(
             credential_id=credential_id,
-            reason=form.cleaned_data["reason"],
+            reason=told["reason"],
             actor=actor_of(request),
+            seen=told["seen"],
         )
         if isinstance(answer, Refusal):
-            return refuse(request, 404, {"what": str(credential_id)})
+            return _changed(request, credential_id, told["seen"], answer)
         messages.success(request, _("Revoked. Its token is refused from now on."))
         return redirect("console:credential", credential_id=credential_id)
     context = {**_of(request, found), "form": form, "allowed": True}
@@ -124,12 +129,13 @@ def rotate(request: HttpRequest, credential_id: UUID) -> HttpResponse:
             expires_at=_ends(request, told["lifetime"]),
             reason=told["reason"],
             actor=actor_of(request),
+            seen=told["seen"],
             request=_request_key(request, f"rotate:{credential_id}", told["action_key"]),
         )
         if isinstance(answer, Issued):
             return _shown_once(request, answer, rotated=found)
-        if answer.outcome is Outcome.ALREADY_SETTLED:
-            return _taken_away(request, found, answer)
+        if answer.outcome is not Outcome.INVALID:
+            return _changed(request, credential_id, told["seen"], answer)
         take_faults(form, answer)
     context = {
         **_of(request, found),
@@ -146,14 +152,19 @@ def rotate(request: HttpRequest, credential_id: UUID) -> HttpResponse:
     )
 
 
-def _taken_away(request: HttpRequest, found: CredentialRecord, refusal: Refusal) -> HttpResponse:
-    """409: what was to be rotated lived when the form was shown."""
-    standing = standing_of(found, shell_of(request).now)
+def _changed(
+    request: HttpRequest, credential_id: UUID, seen: TokenSeen, refusal: Refusal
+) -> HttpResponse:
+    """409 with what has become of it since the form was shown."""
+    found = credentials.find_credential(credential_id)
+    if found is None or refusal.outcome is Outcome.NOT_FOUND:
+        return refuse(request, 404, {"what": str(credential_id)})
+    now = TokenSeen(found.expires_at, found.revoked_at)
     context = {
         "refusal": refusal,
         "detail": refusal.detail,
-        "changes": [(_("State"), "LIVE", standing.word)],
-        "back": request.path.removesuffix("/rotate"),
+        "changes": token_changes(request, seen, now),
+        "back": reverse("console:credential", args=[credential_id]),
     }
     return refuse(request, 409, context)
 
@@ -162,6 +173,7 @@ def _of(request: HttpRequest, found: CredentialRecord) -> dict[str, Any]:
     return {
         "credential": found,
         "standing": standing_of(found, shell_of(request).now),
+        "seen": TokenSeen(found.expires_at, found.revoked_at),
         "sentences": scope_sentences(found.scopes),
         "held": read_held(found.credential_id),
     }

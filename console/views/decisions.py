@@ -15,6 +15,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
+from console.bindings import differences
 from console.forms import IntakeDecision, Revision, RunDecision, TaskDecision, new_action_key
 from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
@@ -22,6 +23,7 @@ from console.visible import pretty_json, visible_in_attribute
 from coordinator import digests
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.secrets import mask_text, unmask
+from coordinator.seen import RunSeen
 from coordinator.selectors import console_task, events, queues, runs
 from coordinator.services import cancels, epochs, revisions
 from coordinator.services.answers import RequestKey
@@ -89,6 +91,7 @@ def cancel_run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     context = {
         "run": run,
         "states": runs.progress_of([run])[run.pk],
+        "seen": runs.see_run(run.pk, run.state),
         "allowed": allowed,
         "form": form,
     }
@@ -97,10 +100,13 @@ def cancel_run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     if request.method != "POST" or not form.is_valid():
         return _ask(request, "console/decide_run.html", context)
     answer = cancels.cancel_run(
-        run_id=run_id, reason=form.cleaned_data["reason"], actor=actor_of(request)
+        run_id=run_id,
+        reason=form.cleaned_data["reason"],
+        actor=actor_of(request),
+        seen=form.cleaned_data["seen"],
     )
     if isinstance(answer, Refusal):
-        return _refused_run(request, run_id, answer)
+        return _refused_run(request, run_id, form.cleaned_data["seen"], answer)
     messages.success(request, _("Cancelled: %(n)d tasks of this run.") % {"n": len(answer.tasks)})
     return redirect("console:run", run_id=run_id)
 
@@ -254,11 +260,18 @@ def _refused(
     return refuse(request, 409, context)
 
 
-def _refused_run(request: HttpRequest, run_id: UUID, refusal: Refusal) -> HttpResponse:
-    if refusal.outcome is Outcome.NOT_FOUND:
+def _refused_run(
+    request: HttpRequest, run_id: UUID, seen: RunSeen, refusal: Refusal
+) -> HttpResponse:
+    run = runs.find_run(run_id)
+    if run is None or refusal.outcome is Outcome.NOT_FOUND:
         return refuse(request, 404, {"what": str(run_id)})
-    return refuse(
-        request,
-        409,
-        {"refusal": refusal, "detail": refusal.detail, "back": request.path, "subject": ""},
-    )
+    now = runs.see_run(run.pk, run.state)
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": [] if now == seen else differences(request, seen, now),
+        "back": request.path,
+        "subject": "",
+    }
+    return refuse(request, 409, context)

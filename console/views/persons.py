@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from console.access_forms import (
@@ -20,11 +21,13 @@ from console.access_forms import (
     take_faults,
 )
 from console.accesses import role_choices, standing_of
-from console.forms import Reason, new_action_key
+from console.bindings import token_changes
+from console.forms import Revocation, new_action_key
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from coordinator import digests
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.seen import TokenSeen
 from coordinator.selectors import console_people
 from coordinator.selectors.console_people import Person
 from coordinator.services.answers import RequestKey
@@ -153,20 +156,46 @@ def token_revoke(request: HttpRequest, user_id: int, token_id: int) -> HttpRespo
     rows: dict[int, Any] = {each.id: each for each in console_people.list_tokens(user_id)}
     if token_id not in rows:
         return refuse(request, 404, {"what": str(token_id)})
-    form = Reason(request.POST or None)
+    form = Revocation(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        told = form.cleaned_data
         answer = revoke_personal_token(
             user_id=user_id,
             token_id=token_id,
-            reason=form.cleaned_data["reason"],
+            reason=told["reason"],
             actor=actor_of(request),
+            seen=told["seen"],
         )
         if isinstance(answer, Refusal):
-            return refuse(request, 404, {"what": str(token_id)})
+            return _refused_token(request, user_id, token_id, told["seen"], answer)
         messages.success(request, _("Revoked. The token is refused from now on."))
         return redirect("console:person", user_id=user_id)
-    context = {"person": found, "form": form, "revoking": rows[token_id]}
+    row = rows[token_id]
+    context = {
+        "person": found,
+        "form": form,
+        "revoking": row,
+        "standing": standing_of(row, shell_of(request).now),
+        "seen": TokenSeen(row.expires_at, row.revoked_at),
+    }
     return show(request, "console/person_token.html", context, status=422 if form.is_bound else 200)
+
+
+def _refused_token(
+    request: HttpRequest, user_id: int, token_id: int, seen: TokenSeen, refusal: Refusal
+) -> HttpResponse:
+    """409 with what has become of the token since the form was shown."""
+    rows = {each.id: each for each in console_people.list_tokens(user_id)}
+    row = rows.get(token_id)
+    if row is None or refusal.outcome is Outcome.NOT_FOUND:
+        return refuse(request, 404, {"what": str(token_id)})
+    context = {
+        "refusal": refusal,
+        "detail": refusal.detail,
+        "changes": token_changes(request, seen, TokenSeen(row.expires_at, row.revoked_at)),
+        "back": reverse("console:person", args=[user_id]),
+    }
+    return refuse(request, 409, context)
 
 
 def _refused_role(

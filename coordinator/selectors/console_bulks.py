@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Count
 
 from coordinator.models import BulkItem, BulkJob
+from coordinator.seen import BulkSeen
 
 JOBS_SHOWN: Final = 50
 #: Items that a page lists of each outcome; the counts are of all.
@@ -36,6 +37,10 @@ class BulkFacts:
         if self.finished_at:
             return "STOPPED" if self.stopped_at else "DONE"
         return "RUNNING" if self.started_at else "REVIEWED"
+
+    @property
+    def seen(self) -> BulkSeen:
+        return BulkSeen(self.started_at, self.stopped_at, self.finished_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 
 from coordinator.canary import SUBMITTED_BY
 from coordinator.models import Dependency, Run, Task
+from coordinator.seen import RunSeen
 from coordinator.states import TaskState
 
 from .tasks import queue_number
@@ -123,6 +124,20 @@ def progress_of(runs: Sequence[Run]) -> dict[int, dict[str, int]]:
         for run_number, state, count in cursor.fetchall():
             counts[run_number][state] = count
     return counts
+
+
+_SEEN: Final = """
+SELECT count(*) FILTER (WHERE state = 'CANCELLED'), count(*) FILTER (WHERE revision > 1),
+  count(*) FILTER (WHERE state = 'FAILED')
+FROM coordinator_task WHERE run_id = %s
+"""
+
+
+def see_run(number: int, state: str) -> RunSeen:
+    """What a decision about a run, whose state is known, is bound to. Looks at each of its tasks."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SEEN, [number])
+        return RunSeen(state, *cursor.fetchone())
 
 
 def read_graph(run: Run) -> Graph:

@@ -17,6 +17,7 @@ from coordinator.ids import new_id
 from coordinator.models import BulkItem, BulkJob, Task
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
+from coordinator.seen import BulkSeen, changed_since
 from coordinator.selectors.console_counts import in_time
 from coordinator.selectors.task_filters import TaskFilter, pinned
 from coordinator.selectors.task_walks import walk
@@ -150,13 +151,18 @@ def _filtered(wanted: TaskFilter) -> tuple[list[tuple[Any, ...]], bool]:
 
 @in_transaction
 def start_bulk(
-    *, bulk_id: UUID, reason: str, not_before: datetime | None = None, actor: Actor
+    *,
+    bulk_id: UUID,
+    reason: str,
+    not_before: datetime | None = None,
+    actor: Actor,
+    seen: BulkSeen | None = None,
 ) -> Started | Refusal:
     """Start what the same person reviewed. A repeat is the same receipt, and starts nothing twice.
 
     A snooze needs the time `not_before` which its tasks are held back, no other verb has one. Refused:
-    FORBIDDEN to anybody else, STATE_VERSION_MISMATCH where the review is too old, ALREADY_SETTLED where
-    nothing in it can be acted on, INVALID.
+    FORBIDDEN to anybody else, STATE_VERSION_MISMATCH where the review is too old or the job is not as it was
+    `seen`, ALREADY_SETTLED where nothing in it can be acted on, INVALID.
     """
     if faults := check_reason(reason):
         return invalid(*faults)
@@ -164,6 +170,8 @@ def start_bulk(
     job = BulkJob.objects.select_for_update().filter(bulk_id=bulk_id).first()
     if job is None:
         return not_found("bulk job")
+    if changed := changed_since(seen, _as_it_is(job)):
+        return changed
     if job.started_at is not None:
         return Started(bulk_id, job.started_at, replayed=True)
     if job.operator != actor.id:
@@ -199,8 +207,13 @@ def _faults_of_time(verb: Verb, not_before: datetime | None, at: datetime) -> li
 
 
 @in_transaction
-def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Stopped | Refusal:
-    """Leave what has not had its turn alone; what is done stays done. A repeat changes nothing."""
+def stop_bulk(
+    *, bulk_id: UUID, reason: str, actor: Actor, seen: BulkSeen | None = None
+) -> Stopped | Refusal:
+    """Leave what has not had its turn alone; what is done stays done. A repeat changes nothing.
+
+    Refused: ALREADY_SETTLED where it is not at work, STATE_VERSION_MISMATCH where it is not as it was `seen`.
+    """
     if faults := check_reason(reason):
         return invalid(*faults)
     run_round(name_point("bulk"))
@@ -209,12 +222,18 @@ def stop_bulk(*, bulk_id: UUID, reason: str, actor: Actor) -> Stopped | Refusal:
         return not_found("bulk job")
     if job.started_at is None or job.finished_at is not None or job.stopped_at is not None:
         return Refusal(Outcome.ALREADY_SETTLED, "It is not running.")
+    if changed := changed_since(seen, _as_it_is(job)):
+        return changed
     at = clock_of(run_round(CLOCK)[0])
     BulkJob.objects.filter(pk=bulk_id).update(stopped_at=at)
     left = BulkItem.objects.filter(job=job, outcome=None, taken_at=None)
     stopped = left.update(outcome=STOPPED, done_at=at)
     tell_bulk(EventKind.BULK_STOPPED, job, actor, at, tasks=stopped, reason=reason)
     return Stopped(bulk_id, stopped)
+
+
+def _as_it_is(job: BulkJob) -> BulkSeen:
+    return BulkSeen(job.started_at, job.stopped_at, job.finished_at)
 
 
 def tell_bulk(kind: EventKind, job: BulkJob, actor: Actor, at: datetime, **told: object) -> None:

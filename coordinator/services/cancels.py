@@ -16,6 +16,8 @@ from coordinator.gates import GateClass, queue_gates_of_tasks
 from coordinator.models import Task
 from coordinator.outcomes import Outcome, Refusal, invalid, not_found
 from coordinator.rounds import LockStatement, Statement, name_point, run_round
+from coordinator.seen import RunSeen, changed_since
+from coordinator.selectors.runs import see_run
 from coordinator.states import CANCELLABLE_TASK, RunState, TaskState
 
 from . import hints, locking, rulings
@@ -159,17 +161,20 @@ def _cancelled(task: TaskRow, reason: str) -> Fact:
 # --- runs -------------------------------------------------------------------------------------
 
 
-def cancel_run(*, run_id: UUID, reason: str, actor: Actor) -> CancelledRun | Refusal:
+def cancel_run(
+    *, run_id: UUID, reason: str, actor: Actor, seen: RunSeen | None = None
+) -> CancelledRun | Refusal:
     """Cancel all unfinished tasks of a run, in one transaction (contract 10).
 
     Takes the queue's gate shared and the run's alone: a commit either came before, and its
     result stands, or finds its task cancelled. Again: the same receipt. Refused:
-    ALREADY_COMMITTED, ALREADY_SETTLED (only failed nodes are left), NOT_FOUND.
+    ALREADY_COMMITTED, ALREADY_SETTLED (only failed nodes are left), STATE_VERSION_MISMATCH where
+    people have changed it since it was `seen`, NOT_FOUND.
     """
     faults = check_reason(reason)
     if faults:
         return invalid(*faults)
-    answer, queue_id = _cancel_run(run_id=run_id, reason=reason, actor=actor)
+    answer, queue_id = _cancel_run(run_id=run_id, reason=reason, actor=actor, seen=seen)
     if queue_id is not None:
         hints.notify(queue_id)  # serial keys are free
     return answer
@@ -210,7 +215,7 @@ ORDER BY e.effect_id
 
 @in_transaction
 def _cancel_run(
-    *, run_id: UUID, reason: str, actor: Actor
+    *, run_id: UUID, reason: str, actor: Actor, seen: RunSeen | None
 ) -> tuple[CancelledRun | Refusal, int | None]:
     """The answer, and the queue's id where this call has cancelled something."""
     _, _, _, runs, unfinished, clock_rows = run_round(
@@ -224,20 +229,41 @@ def _cancel_run(
     if not runs:
         return not_found("run"), None
     (number, queue_id, state), clock = runs[0], clock_of(clock_rows)
+    of_run = _OfRun(run_id, number, queue_id, actor, clock)
     tasks = [TaskRow._make(row) for row in unfinished]
+    if seen is not None and (changed := changed_since(seen, see_run(number, state))):
+        return _refused_run(changed, of_run), None
     if tasks:
         _write(tasks, reason=reason, actor=actor, at=clock)
     state = settle_gated([number], actor=actor, at=clock).get(number, state)
     (cancelled,) = run_round(Statement(_CANCELLED_OF_RUN, (number,)))
     if not cancelled:
-        refusal = _nothing_left(state)
-        fact = refusal_fact(refusal, point="cancel", subject=f"{actor.label}:{run_id}", task=None)
-        run_round(record([replace(fact, queue_id=queue_id, run_id=number)], actor=actor, at=clock))
-        return refusal, None
+        return _refused_run(_nothing_left(state), of_run), None
     (out,) = run_round(Statement(_OUT_OF_RUN, (number,)))
     effects = [OutEffect(*row) for row in out]
     receipt = CancelledRun(run_id, state, [CancelledTask(*row) for row in cancelled], effects)
     return receipt, queue_id if tasks else None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfRun:
+    """Whose cancelling of what run is refused, and when."""
+
+    run_id: UUID
+    number: int
+    queue_id: int
+    actor: Actor
+    at: datetime
+
+
+def _refused_run(refusal: Refusal, of: _OfRun) -> Refusal:
+    """The refusal, put on record."""
+    told = replace(refusal, evidence_recorded=True)
+    subject = f"{of.actor.label}:{of.run_id}"
+    fact = refusal_fact(told, point="cancel", subject=subject, task=None)
+    fact = replace(fact, queue_id=of.queue_id, run_id=of.number)
+    run_round(record([fact], actor=of.actor, at=of.at))
+    return told
 
 
 def _nothing_left(state: str) -> Refusal:

@@ -17,6 +17,7 @@ from coordinator.ids import new_id
 from coordinator.models import Credential, OperatorToken, Pool, Queue
 from coordinator.outcomes import FieldError, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
+from coordinator.seen import TokenSeen, changed_since
 from coordinator.selectors.credentials import CredentialRecord, FoundWorker, credential_record
 from coordinator.selectors.credentials import find_worker as find_worker_row
 from coordinator.services.answers import RequestKey, look_up, store, stored_answer
@@ -131,23 +132,24 @@ def create_credential(
 
 @in_transaction
 def revoke_credential(
-    *, credential_id: UUID, actor: Actor, reason: str | None = None
+    *, credential_id: UUID, actor: Actor, reason: str | None = None, seen: TokenSeen | None = None
 ) -> Revoked | Refusal:
     """Revoke a worker's credential at once; its row stays, because attempts point at it. A repeat changes nothing.
 
-    What it holds can't be renewed any more: the leases run out, and others take the work over.
+    What it holds can't be renewed any more: the leases run out, and others take the work over. Refused:
+    STATE_VERSION_MISMATCH where it is not as it was `seen`, NOT_FOUND.
     """
     run_round(name_point("administer"))
     credential = Credential.objects.select_for_update().filter(credential_id=credential_id).first()
     if credential is None:
         return not_found("credential")
+    if changed := changed_since(seen, TokenSeen(credential.expires_at, credential.revoked_at)):
+        return changed
     if credential.revoked_at is not None:
         return Revoked("REVOKED", credential_id, credential.revoked_at)
     at = clock_of(run_round(CLOCK)[0])
-    changed = Credential.objects.filter(id=credential.id, revoked_at=None).update(
-        revoked_at=at, revoked_by=actor.label
-    )
-    assert changed == 1, "the row is locked"
+    rows = Credential.objects.filter(id=credential.id, revoked_at=None)
+    assert rows.update(revoked_at=at, revoked_by=actor.label) == 1, "the row is locked"
     told = {"credential_id": credential_id, "name": credential.name}
     if reason:
         told["reason"] = reason

@@ -13,6 +13,7 @@ from coordinator.clock import CLOCK, clock_of
 from coordinator.models import OperatorToken
 from coordinator.outcomes import FieldError, Refusal, invalid, not_found
 from coordinator.rounds import name_point, run_round
+from coordinator.seen import TokenSeen, changed_since
 from coordinator.services.answers import RequestKey, look_up, store, stored_answer
 from coordinator.services.events import EventKind, Fact, record
 from coordinator.services.transactions import in_transaction
@@ -89,14 +90,19 @@ def issue_personal_token(
 
 @in_transaction
 def revoke_personal_token(
-    *, user_id: int, token_id: int, reason: str, actor: Actor
+    *, user_id: int, token_id: int, reason: str, actor: Actor, seen: TokenSeen | None = None
 ) -> TokenRevoked | Refusal:
-    """Revoke a person's token at once. A repeat changes nothing."""
+    """Revoke a person's token at once. A repeat changes nothing.
+
+    Refused: STATE_VERSION_MISMATCH where it is not as it was `seen`, NOT_FOUND.
+    """
     run_round(name_point("administer"))
     rows = OperatorToken.objects.select_for_update(of=("self",)).select_related("user")
     row = rows.filter(pk=token_id, user_id=user_id).first()
     if row is None:
         return not_found("token")
+    if changed := changed_since(seen, TokenSeen(row.expires_at, row.revoked_at)):
+        return changed
     if row.revoked_at is not None:
         return TokenRevoked(row.pk, row.name, row.revoked_at)
     at = clock_of(run_round(CLOCK)[0])

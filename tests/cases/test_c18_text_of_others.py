@@ -30,6 +30,7 @@ from coordinator.services.shadow_explanations import explain_round
 from coordinator.shadow.words import LegacyEvent, Triage
 from tests import world
 from tests.console.conftest import PATIENCE_MS, Open, opened  # noqa: F401 (a fixture)
+from tests.console.filling import filled
 from tests.console.test_hostile_decisions import addresses  # noqa: F401 (a fixture)
 from tests.console.test_hostile_text import ALL, HIDDEN, IMAGE, hostile  # noqa: F401 (a fixture)
 from tests.shadow.feeds import feeder, send, settle
@@ -200,7 +201,7 @@ def test_c18_2_a_refusal_and_a_receipt_tell_it_literally(
     row = Credential.objects.filter(name=ALL).order_by("id").first()
     assert row is not None
     for address, form in (
-        (pages["revoke"], {"reason": ALL}),
+        (pages["revoke"], filled(client_of_mallory, pages["revoke"], reason=ALL)),
         (pages["change downstream"], {"shown": ALL, "reason": ALL, "kind": ALL, "guarantee": ALL}),
         (pages["promote"], {"shown_stage": "SHADOW", "confirm": ALL, "reason": ALL}),
         ("/credentials/new", {"name": ALL, "pool": ALL, "queues": [ALL], "scopes": [ALL]}),

@@ -11,6 +11,7 @@ from coordinator.services.bulk_steps import run_bulk_step
 from coordinator.states import TaskState
 from tests import world
 from tests.console.conftest import Open
+from tests.console.filling import filled
 from tests.console.scene import Scene
 from tests.console.test_live import poll, polls_sent
 
@@ -84,7 +85,8 @@ def test_all_of_a_filter_is_frozen_at_the_review(signed_in: Client, scene: Scene
     late = world.submit(world.node("late"), queue_name="review")
     page = signed_in.get(answer["Location"]).content.decode()
     assert "Cancel 2 tasks" in page
-    assert signed_in.post(answer["Location"], {"reason": WHY}).status_code == 302
+    here = answer["Location"]
+    assert signed_in.post(here, filled(signed_in, here, reason=WHY)).status_code == 302
     run_bulk_step()
     assert world.task(late.tasks[0].task_id).state == TaskState.READY
 
@@ -123,7 +125,7 @@ def test_who_may_not_cancel_neither_reviews_nor_starts(
 def test_the_review_of_another_person_is_only_looked_at(signed_in: Client, scene: Scene) -> None:
     here = f"/tasks/bulk/{scene.bulk_review}"
     assert "Only who reviewed this set may start it." in signed_in.get(here).content.decode()
-    answer = signed_in.post(here, {"reason": WHY})
+    answer = signed_in.post(here, filled(signed_in, here, reason=WHY))
     assert answer.status_code == 403
     assert BulkJob.objects.get(pk=scene.bulk_review).started_at is None
 
@@ -136,11 +138,12 @@ def test_a_snooze_is_reviewed_started_with_its_time_and_undone(
     page = signed_in.get(here).content.decode()
     assert "Hold 2 tasks back" in page
     assert "it can be undone as a whole" in page
-    late = signed_in.post(here, {"reason": WHY, "wait": "1h", "until": "2001-01-01T00:00"})
+    form = filled(signed_in, here, reason=WHY, wait="1h")
+    late = signed_in.post(here, form | {"until": "2001-01-01T00:00"})
     assert late.status_code == 422
     assert "It is past" in late.content.decode()
-    assert signed_in.post(here, {"reason": WHY, "until": "soon"}).status_code == 422
-    assert signed_in.post(here, {"reason": WHY, "wait": "4h"}).status_code == 302
+    assert signed_in.post(here, form | {"until": "soon"}).status_code == 422
+    assert signed_in.post(here, form | {"wait": "4h"}).status_code == 302
     run_bulk_step()
     done = signed_in.get(here).content.decode()
     assert "Held back until" in done

@@ -12,6 +12,7 @@ from coordinator.models import Credential, Event, OperatorToken, StoredAnswer
 from coordinator.services.credentials import find_worker
 from tests import world
 from tests.console.conftest import Open
+from tests.console.filling import filled
 from tests.console.scene import Scene, person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,8 +102,9 @@ def test_a_person_who_may_not_is_refused_and_on_record(signed_in: Client, scene:
 def test_a_rotation_keeps_the_rights_and_names_the_end_of_the_old_one(
     as_admin: Client, scene: Scene
 ) -> None:
-    form = wish(reason="Quarterly rotation of tokens.", overlap_hours="24")
-    answer = as_admin.post(f"/credentials/{scene.credential}/rotate", form)
+    here = f"/credentials/{scene.credential}/rotate"
+    form = filled(as_admin, here, reason="Quarterly rotation of tokens.", overlap_hours="24")
+    answer = as_admin.post(here, form)
     (token,) = set(TOKEN.findall(answer.content.decode()))
     worker = find_worker(token=token)
     assert worker is not None
@@ -152,7 +154,8 @@ def test_a_person_makes_and_ends_a_token_of_their_own(signed_in: Client, operato
     assert token not in page
     assert f"…{token[-4:]}" in page
     row = OperatorToken.objects.get(user=operator)
-    signed_in.post(f"{here}/tokens/{row.pk}/revoke", {"reason": "The laptop was lost."})
+    revoke = f"{here}/tokens/{row.pk}/revoke"
+    signed_in.post(revoke, filled(signed_in, revoke, reason="The laptop was lost."))
     row.refresh_from_db()
     assert row.revoked_by == "operator:olga"
 

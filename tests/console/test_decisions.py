@@ -9,6 +9,7 @@ from django.test import Client
 from coordinator.models import Event, Queue, Task
 from coordinator.states import Intake, TaskState
 from tests import world
+from tests.console.filling import filled
 from tests.console.scene import Scene, person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -151,8 +152,8 @@ def test_an_input_that_is_no_json_is_told_and_kept(
 
 def test_cancelling_a_run_takes_its_unfinished_tasks(signed_in: Client, scene: Scene) -> None:
     run = scene.review.run_id
-    form = {"action_key": str(uuid4()), "reason": WHY}
-    answer = signed_in.post(f"/runs/{run}/cancel", form, follow=True)
+    here = f"/runs/{run}/cancel"
+    answer = signed_in.post(here, filled(signed_in, here, reason=WHY), follow=True)
     assert answer.status_code == 200
     assert "Cancelled: " in answer.content.decode()
     left = Task.objects.filter(run__run_id=run).values_list("state", flat=True)

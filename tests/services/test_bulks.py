@@ -148,8 +148,8 @@ def test_a_step_that_died_before_it_could_say_so_acts_once(
                 task_id=task_id, expected_state_version=1, not_before=later, reason=WHY, actor=olga
             )
     bulk_id = reviewed(olga, *tasks, verb=verb)
-    time = {"not_before": later} if verb is Verb.SNOOZE else {}
-    start_bulk(bulk_id=bulk_id, reason=WHY, actor=olga, **time)
+    until = later if verb is Verb.SNOOZE else None
+    start_bulk(bulk_id=bulk_id, reason=WHY, actor=olga, not_before=until)
 
     def dies(*_told: Any) -> None:
         raise KeyboardInterrupt
