@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -241,6 +242,8 @@ def _refused(
             str(now.row.dispatches),
         ),
     ]
+    if told.get("lookup_id"):
+        changes.append((_("The look-up said"), *_answers(now, told["lookup_id"])))
     context = {
         "refusal": refusal,
         "detail": refusal.detail,
@@ -250,6 +253,14 @@ def _refused(
         "effect": now,
     }
     return refuse(request, 409, context)
+
+
+def _answers(found: EffectFacts, lookup_id: UUID) -> tuple[str, str]:
+    """What a look-up said, and what the newest one said; a look by hand is told by nobody."""
+    asked = [each for each in found.evidence if each.kind == "query" and "digest" in each.detail]
+    own = (each.said for each in asked if each.detail.get("lookup_id") == str(lookup_id))
+    newest = asked[0].said if asked else "—"
+    return next(own, "—"), newest
 
 
 # --- showing ----------------------------------------------------------------------------------

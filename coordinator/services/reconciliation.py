@@ -66,9 +66,15 @@ class Settled:
 _INSERT_LOOK_UP: Final = """
 INSERT INTO coordinator_lookup (lookup_id, effect_id, dispatches, actor, started_at) VALUES (%s, %s, %s, %s, %s)
 """
-_FIND_LOOK_UP: Final = (
-    "SELECT started_at, dispatches FROM coordinator_lookup WHERE effect_id = %s AND lookup_id = %s"
-)
+#: With what was said against it: its own answer, where the server asked, or that a later one found the effect.
+_FIND_LOOK_UP: Final = """
+SELECT l.started_at, l.dispatches, EXISTS (
+  SELECT FROM coordinator_evidence e WHERE e.effect_id = l.effect_id AND e.kind = 'query'
+    AND e.detail ->> 'dispatches' = l.dispatches::text
+    AND (e.said = 'HAPPENED' AND e.at >= l.started_at
+         OR e.said = 'DONT_KNOW' AND e.detail ->> 'lookup_id' = l.lookup_id::text))
+FROM coordinator_lookup l WHERE l.effect_id = %s AND l.lookup_id = %s
+"""
 
 
 @in_transaction
@@ -200,14 +206,8 @@ def _judge(
 ) -> Settled | Refusal:
     effect = hearing.slot.effect
     if verdict.dispatches != effect.dispatches:
-        return hearing.refuse(
-            Refusal(
-                Outcome.STALE_EVIDENCE,
-                f"The effect has {effect.dispatches} dispatches, you judged {verdict.dispatches}; look again.",
-                evidence_recorded=True,
-                extra={"dispatches": effect.dispatches, "state": effect.state},
-            )
-        )
+        told = f"The effect has {effect.dispatches} dispatches, you judged {verdict.dispatches}; look again."
+        return hearing.refuse(_stale(hearing, told))
     if verdict.finding is Finding.HAPPENED:
         return _judge_happened(hearing, receipt)
     return _judge_absent(hearing, verdict, may_assert=may_assert)
@@ -264,7 +264,10 @@ def _judge_absent(
 
 
 def _stamped(hearing: EffectHearing, verdict: Verdict) -> datetime | Refusal:
-    """When somebody began to look: only a stamped look-up that judges these dispatches is evidence."""
+    """When somebody began to look: only a stamped look-up that judges these dispatches is evidence.
+
+    One that told nothing seals nothing (contract 8.4), nor does one after which another has found the effect.
+    """
     rows = hearing.extra[0]
     if not rows:
         return invalid(
@@ -272,21 +275,21 @@ def _stamped(hearing: EffectHearing, verdict: Verdict) -> datetime | Refusal:
                 "/lookup_id", "Stamp a look-up before you make it: POST /effects/{id}/lookups."
             )
         )
-    started_at, dispatches = rows[0]
+    started_at, dispatches, contradicted = rows[0]
     if dispatches != verdict.dispatches:
-        return hearing.refuse(
-            Refusal(
-                Outcome.STALE_EVIDENCE,
-                "The look-up was stamped before the newest dispatch; make another one.",
-                evidence_recorded=True,
-                extra={
-                    "dispatches": hearing.slot.effect.dispatches,
-                    "state": hearing.slot.effect.state,
-                },
-            )
-        )
+        told = "The look-up was stamped before the newest dispatch; make another one."
+        return hearing.refuse(_stale(hearing, told))
+    if contradicted:
+        told = "The look-up told nothing, or a later one has found the effect; look again."
+        return hearing.refuse(_stale(hearing, told))
     assert isinstance(started_at, datetime)
     return started_at
+
+
+def _stale(hearing: EffectHearing, detail: str) -> Refusal:
+    effect = hearing.slot.effect
+    extra = {"dispatches": effect.dispatches, "state": effect.state}
+    return Refusal(Outcome.STALE_EVIDENCE, detail, evidence_recorded=True, extra=extra)
 
 
 def _judge_assertion(hearing: EffectHearing, verdict: Verdict) -> Settled | Refusal:
