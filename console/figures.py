@@ -141,10 +141,10 @@ def _state(card: Card) -> tuple[str, str, str]:
         case State.BAD:
             return _("needs a look"), "failed", "circle-x"
         case State.NONE:
-            return _("nothing measured"), "ready", "circle-dashed"
+            return _("nothing measured"), "expired", "circle-dashed"
         case State.FEW:
             told = _("too few to tell (%(n)d)") % {"n": card.measured}
-            return told, "ready", "circle-dashed"
+            return told, "expired", "circle-dashed"
         case State.STALE:
             return _("stale"), "unknown", "hourglass"
 

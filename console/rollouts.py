@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from console.charts import Chart, draw_spark
@@ -159,7 +160,7 @@ def figures_of(
             name=str(CRITERIA.get(each["name"], each["name"])),
             url=checks[each["name"]].url if each["name"] in checks else "",
             then=each["value"],
-            needed=each["threshold"],
+            needed=_("within the hour") if each["name"] == DRILL else each["threshold"],
             now=checks[each["name"]].criterion if each["name"] in checks else None,
             then_at=_instant_of(each["name"], each["value"]),
             now_at=checks[each["name"]].at if each["name"] in checks else None,

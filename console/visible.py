@@ -21,12 +21,23 @@ _UNSEEN: Final = (
 )
 _ANYWHERE: Final = re.compile(f"[{_UNSEEN}]")
 _IN_ONE_LINE: Final = re.compile(f"[\t\n{_UNSEEN}]")
+#: Where a long name of code may go on in the next line, rather than in the middle of a word.
+_SEAM: Final = re.compile(r"(?<=\w)([/_:]|\.(?=\w{4}))(?=\w)")
+_LONG: Final = 20
 
 
 def visible(text: object, *, lines: bool = False) -> SafeString:
     """Escaped HTML of `text`. With `lines`, tabs and line feeds stay what they are."""
     pattern = _ANYWHERE if lines else _IN_ONE_LINE
     return mark_safe(pattern.sub(_draw, escape(_plain(text))))  # noqa: S308 - escaped just here
+
+
+def visible_name(text: object) -> SafeString:
+    """The same of a name: a long one may be broken behind its `/`, `_` and `:`, and `.` before a word."""
+    shown = escape(_plain(text))
+    if len(shown) > _LONG or "_" in shown:
+        shown = _SEAM.sub(r"\1<wbr>", shown)
+    return mark_safe(_IN_ONE_LINE.sub(_draw, shown))  # noqa: S308 - escaped just here
 
 
 def visible_in_attribute(text: object) -> str:

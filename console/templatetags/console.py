@@ -14,6 +14,7 @@ from django.template import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
@@ -32,8 +33,19 @@ register = template.Library()
 _DIGEST: Final = re.compile(r"((?:sha256:)?[0-9a-f]{12})[0-9a-f]{52}")
 #: An address is for administrators; what stands at a downstream is told beside the payload, with its masks.
 _UNSAID: Final = frozenset({"address", "present_state"})
+#: As events and sentences of ours have it.
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 _OURS: Final = frozenset({"token_id", "credential_id", "credential", "fencing_token"})
 _OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
+_QUERY_WORDS: Final = {
+    "q": gettext_lazy("Id, node or query"),
+    "state": gettext_lazy("State"),
+    "queue": gettext_lazy("Queue"),
+    "kind": gettext_lazy("Kind"),
+    "owner": gettext_lazy("Owner"),
+    "run": gettext_lazy("Run"),
+    "node": gettext_lazy("Node"),
+}
 _FENCE_WORDS: Final = {
     "scheduler_epoch": "epoch",
     "claim_generation": "generation",
@@ -62,6 +74,12 @@ _TOLD_FIRST: Final = {
 def visible_text(text: object) -> SafeString:
     """Text that others wrote, in one line."""
     return visible.visible(text)
+
+
+@register.filter(name="visible_name", is_safe=True)
+def visible_name(text: object) -> SafeString:
+    """A name that others gave, which may be broken at its seams."""
+    return visible.visible_name(text)
 
 
 @register.filter(name="visible_lines", is_safe=True)
@@ -200,6 +218,23 @@ def when(context: Context, moment: datetime | None, *, zone: bool = False) -> Sa
     )
 
 
+@register.simple_tag(takes_context=True)
+def told(context: Context, value: Any) -> SafeString:
+    """A value out of an event's data; an instant is told as every other one on the page."""
+    if isinstance(value, str) and _INSTANT.fullmatch(value):
+        return when(context, datetime.fromisoformat(value))
+    return visible_value(value)
+
+
+@register.simple_tag(takes_context=True)
+def coded_with_times(context: Context, text: str) -> SafeString:
+    """The same as `coded`, and the instants in it are told as every other one on the page."""
+    found = _INSTANT.sub(
+        lambda match: when(context, datetime.fromisoformat(match[0]), zone=True), coded(text)
+    )
+    return mark_safe(found)  # noqa: S308 - escaped by `coded` and `when`
+
+
 @register.filter
 def minute(moment: datetime | None) -> datetime | None:
     """The minute alone, of what is computed anew for each poll: else no poll would ever be unchanged."""
@@ -296,6 +331,12 @@ def raw_json(record: object) -> SafeString:
 def action_key() -> SafeString:
     """The key of a form, new with each page: sent twice, it is one act."""
     return format_html('<input type="hidden" name="action_key" value="{}">', new_action_key())
+
+
+@register.filter
+def query_word(name: str) -> str:
+    """What a part of a filter is called above its field."""
+    return str(_QUERY_WORDS.get(name, name))
 
 
 @register.simple_tag

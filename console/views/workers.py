@@ -56,5 +56,5 @@ def _seen(row: WorkerRow, now: datetime) -> Seen:
     if row.lapsed:
         return Seen(row, _("silent"), "unknown", "timer-off")
     if row.seen_at > now - RECENT:
-        return Seen(row, _("idle"), "ready", "circle")
+        return Seen(row, _("idle"), "expired", "circle")
     return Seen(row, _("not seen lately"), "expired", "circle-dashed")

@@ -108,7 +108,7 @@ class TestPages:
             assert page.count("too few to tell (") == len(few), address
         detail = signed_in.get(f"/numbers/{few[0].figure}").content.decode()
         assert f"too few to tell ({few[0].measured})" in detail
-        assert 'class="verdict t-ready"' in detail
+        assert 'class="verdict t-expired"' in detail
 
     def test_what_is_not_counted_yet_is_stale_and_no_zero(
         self, signed_in: Client, scene: Scene

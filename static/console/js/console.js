@@ -4,4 +4,5 @@ import "./live.js";
 import "./keys.js";
 import "./copy.js";
 import "./once.js";
+import "./tabs.js";
 import "./deciding.js";
