@@ -34,7 +34,7 @@ def visible(text: object, *, lines: bool = False) -> SafeString:
 
 def visible_name(text: object) -> SafeString:
     """The same of a name: a long one may be broken behind its `/`, `_` and `:`, and `.` before a word."""
-    shown = escape(_plain(text))
+    shown = str(escape(_plain(text)))
     if len(shown) > _LONG or "_" in shown:
         shown = _SEAM.sub(r"\1<wbr>", shown)
     return mark_safe(_IN_ONE_LINE.sub(_draw, shown))  # noqa: S308 - escaped just here
