@@ -143,25 +143,47 @@ def _approval(k: Kwargs) -> list[Shown]:
     of = k["approval_id"]
     return [
         read("approvals", of),
+        *_present(k),
         Shown(tenure("approve", of)),
         Shown(tenure("ask-for-changes", of, "--reason", WHY)),
         Shown(tenure("reject", of, "--reason", WHY)),
     ]
 
 
+#: What names one of several, by the part that is revealed: the command's option and the API's field.
+_OF_SEVERAL: Final[dict[str, dict[str, str]]] = {
+    "candidate": {"--attempt": "attempt_id", "--digest": "result_digest"},
+    "error": {"--attempt": "attempt_id"},
+    "evidence": {"--evidence": "evidence_id"},
+}
+_PARTS: Final = ("payload", "condition", "receipt", "input", "result", *_OF_SEVERAL)
+
+
 def _reveal(of: str, key: str, part: str) -> Callable[[Kwargs], list[Shown]]:
     """`part` is what stands for the page's own where that names none."""
 
     def shown(k: Kwargs) -> list[Shown]:
-        wanted = k.get("part", part) if k.get("part") in ("input", "payload") else part
-        cli = tenure("reveal", k[key], "--part", wanted, "--reason", WHY)
-        return [send("POST", of, k[key], "reveal", cli=cli, part=wanted, reason=WHY)]
+        wanted = k["part"] if k.get("part") in _PARTS else part
+        more = _OF_SEVERAL.get(wanted, {})
+        options = [word for option in more for word in (option, WHY)]
+        cli = tenure("reveal", k[key], "--part", wanted, *options, "--reason", WHY)
+        body: dict[str, Any] = dict.fromkeys(more.values(), WHY) | {"part": wanted, "reason": WHY}
+        return [send("POST", of, k[key], "reveal", cli=cli, **body)]
 
     return shown
 
 
-def _reveal_whole(of: str, key: str) -> Callable[[Kwargs], list[Shown]]:
-    return lambda k: [send("POST", of, k[key], "reveal", reason=WHY)]
+def _reveal_whole(of: str, key: str, part: str) -> Callable[[Kwargs], list[Shown]]:
+    def shown(k: Kwargs) -> list[Shown]:
+        cli = tenure("reveal", k[key], "--part", part, "--reason", WHY)
+        return [send("POST", of, k[key], "reveal", cli=cli, reason=WHY)]
+
+    return shown
+
+
+def _present(k: Kwargs) -> list[Shown]:
+    of = k["approval_id"]
+    return [send("POST", "approvals", of, "present", cli=tenure("present", of))]
 
 
 def _reveal_approval(k: Kwargs) -> list[Shown]:
@@ -301,8 +323,8 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "task-input": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
     "task-raw": lambda k: [read("tasks", k["task_id"], cli=tenure("get", k["task_id"]))],
     "task-reveal": _reveal("tasks", "task_id", "input"),
-    "run-reveal": _reveal_whole("runs", "run_id"),
-    "event-reveal": _reveal_whole("events", "event_id"),
+    "run-reveal": _reveal_whole("runs", "run_id", "metadata"),
+    "event-reveal": _reveal_whole("events", "event_id", "event"),
     "task-cancel": _decide("cancel", "cancel"),
     "task-reopen": _decide("reopen", "reopen", expected_state_version=WHY),
     "task-revise": _revise,
@@ -345,7 +367,7 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "approvals": _fixed(read("approvals", cli=tenure("approvals"), state="PENDING")),
     "approval": _approval,
     "approval-pass": _pass,
-    "approval-present": _approval,
+    "approval-present": _present,
     "approval-reveal": _reveal_approval,
     "effects-unknown": _fixed(
         read("effects", cli=tenure("effects", "--unknown"), may_be_out="true"),

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from console.diffs import compare
+from coordinator.secrets import mask_text
 from coordinator.selectors.console_approval import Bound
-from coordinator.selectors.present_states import read_present_state
+from coordinator.selectors.present_states import PresentState, read_present_state
 from coordinator.site.adapters import registered_adapters
 from tenure.downstreams.base import Adapter
 
@@ -22,7 +23,14 @@ def present_of(bound: Bound, places: Sequence[str]) -> dict[str, Any]:
     return {
         "presenter": presenter_of(bound),
         "present": told,
+        "present_hides": told is not None and _hides(told, places),
         "lines_present": compare(told.there, told.instead, places, by_line=True)
         if told and told.is_there and told.there and told.instead
         else None,
     }
+
+
+def _hides(told: PresentState, places: Sequence[str]) -> bool:
+    """Whether something of it is masked where the two are compared."""
+    sides = (text for text in (told.there, told.instead) if text is not None)
+    return any(mask_text(text, places).hidden for text in sides)

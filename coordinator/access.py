@@ -107,12 +107,15 @@ class Operation(StrEnum):
     REVEAL_TASK = "reveal_task"
     REVEAL_RUN = "reveal_run"
     REVEAL_EVENT = "reveal_event"
+    REVEAL_MEMORY = "reveal_memory"
     LIST_APPROVALS = "list_approvals"
     READ_APPROVAL = "read_approval"
     APPROVE = "approve"
     REJECT = "reject"
     ASK_FOR_CHANGES = "ask_for_changes"
     PASS_APPROVAL = "pass_approval"  # noqa: S105 (an operation, no secret)
+    READ_PRESENT = "read_present"
+    LOOK_AT_PRESENT = "look_at_present"
     READ_METRICS = "read_metrics"
     OPEN_INCIDENT = "open_incident"
     LIST_INCIDENTS = "list_incidents"
@@ -256,6 +259,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.REVEAL_TASK: Rule(permission="reveal_secrets"),
     _O.REVEAL_RUN: Rule(permission="reveal_secrets"),
     _O.REVEAL_EVENT: Rule(permission="reveal_secrets"),
+    _O.REVEAL_MEMORY: Rule(permission="reveal_secrets"),
     _O.LIST_APPROVALS: _PEOPLE_SEE,
     _O.READ_APPROVAL: _PEOPLE_SEE,
     _O.APPROVE: _APPROVE,
@@ -263,6 +267,9 @@ RULES: Final[dict[Operation, Rule]] = {
     # Its task is revised with the same input; whoever may let it fail may let it be tried anew.
     _O.ASK_FOR_CHANGES: _APPROVE,
     _O.PASS_APPROVAL: _APPROVE,
+    # What was told is a part of the payload: who sees that, sees this. Asking is for who may decide.
+    _O.READ_PRESENT: Rule(permission="view_payload"),
+    _O.LOOK_AT_PRESENT: _APPROVE,
     _O.READ_METRICS: _PEOPLE_SEE,
     _O.OPEN_INCIDENT: _OPERATE,
     _O.LIST_INCIDENTS: _PEOPLE_SEE,

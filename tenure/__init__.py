@@ -36,7 +36,7 @@ from tenure.effect_steering import (
     Decision,
     EffectDetail,
     Passed,
-    Revealed,
+    PresentState,
     Settled,
 )
 from tenure.effects import Downstream, Intent
@@ -107,6 +107,7 @@ from tenure.records import (
     Usage,
 )
 from tenure.retrying import RetryPolicy
+from tenure.revealing import Revealed
 from tenure.rollout_steering import (
     Criterion,
     GateClosed,
@@ -184,6 +185,7 @@ __all__ = [
     "Parked",
     "Passed",
     "PayloadConflict",
+    "PresentState",
     "Problem",
     "Promoted",
     "Promotion",

@@ -36,6 +36,7 @@ from tenure.records import (
     Task,
 )
 from tenure.retrying import Repeat, RetryPolicy
+from tenure.revealing import Revealing
 from tenure.rollout_steering import RolloutSteering
 from tenure.transport import Answer, Call, Retried, Transport, json_bytes
 from tenure.view_keeping import ViewKeeping
@@ -49,7 +50,13 @@ LARGEST_PAGE = "200"
 
 
 class Client(
-    AuditReading, BulkSteering, EffectSteering, IncidentSteering, RolloutSteering, ViewKeeping
+    AuditReading,
+    BulkSteering,
+    EffectSteering,
+    IncidentSteering,
+    Revealing,
+    RolloutSteering,
+    ViewKeeping,
 ):
     """A caller of the coordinator. Safe to share between threads; close it, or use it in a `with`."""
 

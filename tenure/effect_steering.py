@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -63,13 +63,26 @@ class Approval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Revealed:
-    """What is masked for people, as it is stored. Who asked for it, and why, is on record."""
+class PresentState:
+    """What is there now, where a payload would be written, in the payload's own form.
 
-    part: str
-    value: Json
-    digest: str
-    places: tuple[str, ...]
+    `told` is false where the downstream could not tell. What is masked of it is revealed as evidence by `evidence_id`
+    (`Client.reveal`, part `evidence`).
+    """
+
+    approval_id: str
+    effect_id: str
+    evidence_id: int
+    told: bool
+    actor: str
+    at: datetime
+    there: Json = None
+    instead: Json = None
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    #: None where the payload is bound to no condition that could tell.
+    condition_holds: bool | None = None
+    detail: str = ""
+    masked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,16 +195,6 @@ class EffectSteering(ABC):
             body["lookup_id"] = lookup_id
         return decode(Settled, self._post(f"effects/{_part(effect_id)}/reconcile", body).body)
 
-    def reveal(self, effect_id: str, *, reason: str, part: str = "payload") -> Revealed:
-        """The payload, condition or receipt that people are given masked, for a reason that is kept."""
-        body = {"part": part, "reason": reason}
-        return decode(Revealed, self._post(f"effects/{_part(effect_id)}/reveal", body).body)
-
-    def reveal_task(self, task_id: str, *, reason: str, part: str = "input") -> Revealed:
-        """The input or the result of a task that people are given masked, for a reason that is kept."""
-        body = {"part": part, "reason": reason}
-        return decode(Revealed, self._post(f"tasks/{_part(task_id)}/reveal", body).body)
-
     def approvals(self, **filters: str) -> Iterator[Approval]:
         """Approvals, newest first; `filters` as in the URL: state, queue, downstream, task_id."""
         return self._pages("approvals", filters, Approval)
@@ -224,6 +227,19 @@ class EffectSteering(ABC):
         """Make it another person's turn; who may decide stays as it is."""
         body = {"to": to, "reason": reason}
         return decode(Passed, self._post(f"approvals/{_part(approval_id)}/pass", body).body)
+
+    def present_state(self, approval_id: str) -> PresentState:
+        """What its downstream told last of what is there now; NotFound where nobody has looked."""
+        return decode(PresentState, self._get(f"approvals/{_part(approval_id)}/present").body)
+
+    def look_at_present(self, approval_id: str) -> PresentState:
+        """Have the downstream of a request that waits asked what is there now: evidence, which decides nothing.
+
+        Never repeated by itself: each look is a request to somebody else's server. Raises AlreadySettled where the
+        request is over, InvalidInput where no adapter that can tell is registered.
+        """
+        answer = self._post(f"approvals/{_part(approval_id)}/present", {}, repeat=Repeat.NEVER)
+        return decode(PresentState, answer.body)
 
     # -- how: the client's own ----------------------------------------------------------------------------------
 

@@ -16,11 +16,15 @@ from console.views.approvals import form_context
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import console_approval
 from coordinator.selectors.downstreams import secret_pointers
-from coordinator.services.reveals import Part, Subject, reveal
+from coordinator.services.reveals import reveal
+from coordinator.services.stored_secrets import Part, Subject
 
 #: No event has a greater one: bigints end there.
 MAX_ID: Final = 10**18
+MAX_DIGITS: Final = 18
 _BOTH = ("GET", "HEAD", "POST")
+#: Where a part of a task stands, and where one comes back to.
+_TABS: Final[dict[str, str]] = {Part.CANDIDATE: "task-candidates", Part.ERROR: "task"}
 
 
 @page(methods=_BOTH)
@@ -40,17 +44,23 @@ def approval(request: HttpRequest, approval_id: UUID) -> HttpResponse:
 
 @page(methods=_BOTH)
 def effect(request: HttpRequest, effect_id: str, part: str) -> HttpResponse:
-    if part not in (Part.PAYLOAD, Part.CONDITION, Part.RECEIPT):
+    """`part` is `payload`, `condition`, `receipt`, or `evidence` with `id` in the query."""
+    if part not in (Part.PAYLOAD, Part.CONDITION, Part.RECEIPT, Part.EVIDENCE):
         return refuse(request, 404, {"what": part})
     back = reverse("console:effect", args=[effect_id])
     context = {"subject": effect_id[:12], "back": back}
-    return _reveal(request, Subject(Part(part), effect_id=effect_id), context)
+    digits = request.GET.get("id", "")
+    known = (
+        int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else 0
+    )
+    wanted = Subject(Part(part), effect_id=effect_id, evidence_id=known)
+    return _reveal(request, wanted, context)
 
 
 @page(methods=_BOTH)
 def task(request: HttpRequest, task_id: UUID, part: str) -> HttpResponse:
-    """`part` is `input`, `result`, or `candidate` with `attempt` and `digest` in the query."""
-    if part not in (Part.INPUT, Part.RESULT, Part.CANDIDATE):
+    """`part` is `input`, `result`, `candidate` with `attempt` and `digest` in the query, or `error` with `attempt`."""
+    if part not in (Part.INPUT, Part.RESULT, Part.CANDIDATE, Part.ERROR):
         return refuse(request, 404, {"what": part})
     wanted = Subject(
         Part(part),
@@ -58,8 +68,7 @@ def task(request: HttpRequest, task_id: UUID, part: str) -> HttpResponse:
         attempt_id=as_uuid(request.GET.get("attempt")),
         digest=request.GET.get("digest", "")[:100],
     )
-    tab = "task-candidates" if part == Part.CANDIDATE else "task-input"
-    back = reverse(f"console:{tab}", args=[task_id])
+    back = reverse(f"console:{_TABS.get(part, 'task-input')}", args=[task_id])
     return _reveal(request, wanted, {"subject": str(task_id)[:8], "back": back})
 
 

@@ -28,6 +28,7 @@ class LookUpMade:
 class Said:
     """A piece of evidence, verbatim."""
 
+    id: int
     kind: str
     said: str
     late: bool
@@ -161,7 +162,7 @@ def _look_ups(effect_id: str) -> tuple[LookUpMade, ...]:
 def _evidence(effect_id: str, *, with_payload: bool) -> tuple[Said, ...]:
     """Newest first. What was said is part of the payload's own permission."""
     rows = Evidence.objects.filter(effect_id=effect_id).order_by("-id")
-    columns = ("kind", "said", "late", "actor", "at", "detail", "dispatch_id")
+    columns = ("id", "kind", "said", "late", "actor", "at", "detail", "dispatch_id")
     found: Any = rows.values_list(*columns)[:MAX_EVIDENCE]
     kept = (Said(*row) for row in found)
     return tuple(kept if with_payload else (replace(each, detail={}) for each in kept))

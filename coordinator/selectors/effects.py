@@ -43,6 +43,7 @@ class DispatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
+    id: int
     kind: str
     said: str
     late: bool
@@ -185,6 +186,7 @@ def _dispatch(row: Dispatch) -> DispatchRecord:
 
 def _evidence(row: Evidence, *, with_payload: bool) -> EvidenceRecord:
     return EvidenceRecord(
+        row.pk,
         row.kind,
         row.said,
         row.late,

@@ -16,6 +16,7 @@ PRESENT: Final = "present"
 class PresentState:
     """`there` and `instead` as JSON text; both None where the downstream could not tell, which `detail` says."""
 
+    evidence_id: int
     there: str | None
     instead: str | None
     is_there: bool
@@ -29,12 +30,13 @@ class PresentState:
 def read_present_state(effect_id: str) -> PresentState | None:
     """The newest of them; None where nobody has looked. One query."""
     rows = Evidence.objects.filter(effect_id=effect_id, kind=PRESENT).order_by("-id")
-    found = rows.values_list("detail", "actor", "at").first()
+    found = rows.values_list("id", "detail", "actor", "at").first()
     if found is None:
         return None
-    told, actor, at = found
+    evidence_id, told, actor, at = found
     state = orjson.loads(told["present_state"]) if told["present_state"] else None
     return PresentState(
+        evidence_id=evidence_id,
         there=orjson.dumps(state["there"]).decode() if state else None,
         instead=orjson.dumps(state["instead"]).decode() if state else None,
         is_there=state is not None and state["there"] is not None,

@@ -5,18 +5,22 @@ transaction is open while the downstream is asked, and it is asked by a register
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import orjson
 
 from coordinator import digests
 from coordinator.actors import Actor
+from coordinator.clock import read_clock
 from coordinator.fence import Point
-from coordinator.outcomes import Outcome, Refusal, not_found
+from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
+from coordinator.selectors.approvals import find_approval
 from coordinator.selectors.effects import find_effect
 from coordinator.selectors.present_states import PRESENT
-from coordinator.states import EffectState
+from coordinator.states import ApprovalState, EffectState
 from tenure.downstreams.base import Adapter, Bound, DontKnow, Present
 
 from . import evidence
@@ -46,6 +50,29 @@ class Looked:
     detail: str
     milliseconds: int
     digest: str
+
+
+def look_for_approval(
+    *, approval_id: UUID, adapters: Mapping[str, Adapter], actor: Actor
+) -> Looked | Refusal:
+    """The same for a request that somebody may still decide, by the adapter of its downstream.
+
+    Refused: NOT_FOUND; ALREADY_SETTLED where the request is over; INVALID where no adapter can tell.
+    """
+    approval = find_approval(approval_id)
+    if approval is None:
+        return not_found("approval")
+    if approval.state != ApprovalState.PENDING or approval.expires_at <= read_clock():
+        told = "The request is over: nobody decides by what is there."
+        return Refusal(Outcome.ALREADY_SETTLED, told, extra={"state": approval.state})
+    name = approval.effect.downstream
+    adapter = adapters.get(name)
+    if adapter is None or not adapter.can_present:
+        told = (
+            f"No adapter that can tell what is there is registered for `{name}` (TENURE_ADAPTERS)."
+        )
+        return invalid(FieldError("/downstream", told))
+    return look_at_present(effect_id=approval.effect_id, adapter=adapter, actor=actor)
 
 
 def look_at_present(*, effect_id: str, adapter: Adapter, actor: Actor) -> Looked | Refusal:

@@ -20,6 +20,7 @@ from tenure.cli.effects import EFFECT_COMMANDS
 from tenure.cli.incident_steps import STEPS
 from tenure.cli.incidents import READS
 from tenure.cli.printing import complain
+from tenure.cli.reveals import REVEAL_COMMANDS
 from tenure.cli.rollout import SHADOW_VERBS
 from tenure.cli.settings import UsageError, connect
 from tenure.cli.stages import QUEUE_VERBS
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
         *WAITING_COMMANDS,
         *ANYTHING,
         *EFFECT_COMMANDS,
+        *REVEAL_COMMANDS,
         *APPROVAL_COMMANDS,
     ):
         _add(commands, command, shared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 from dataclasses import replace
 from itertools import islice
@@ -136,6 +137,38 @@ def _pass(client: Client, args: argparse.Namespace) -> bool:
     return True
 
 
+def _present_arguments(parser: argparse.ArgumentParser) -> None:
+    _approval_argument(parser)
+    parser.add_argument(
+        "--last", action="store_true", help="what was told last; nobody is asked anything"
+    )
+
+
+def _present(client: Client, args: argparse.Namespace) -> bool:
+    look = client.present_state if args.last else client.look_at_present
+    present = look(args.approval)
+    if args.json:
+        print_json(present)
+        return True
+    say(f"{'asked':<10}  {present.at:%Y-%m-%d %H:%M:%S %Z} by {present.actor}")
+    if not present.told:
+        say(f"{'told':<10}  it could not say what is there: {present.detail}")
+        return True
+    say(f"{'condition':<10}  {_HOLDS[present.condition_holds]}")
+    for name, value in present.facts.items():
+        say(f"{name:<10}  {exact(value)}")
+    if present.masked:
+        say(f"{'masked':<10}  {', '.join(present.masked)} (evidence {present.evidence_id})")
+    there, instead = (exact(each).splitlines() for each in (present.there, present.instead))
+    lines = list(difflib.unified_diff(there, instead, "there now", "instead", lineterm=""))
+    for line in lines or ["the same is there already"]:
+        say(line)
+    return True
+
+
+_HOLDS = {True: "held then", False: "did not hold then: it would be refused", None: "none is bound"}
+
+
 def _report(decided: Json, args: argparse.Namespace) -> None:
     if args.json:
         print_json(decided)
@@ -191,6 +224,13 @@ APPROVAL_COMMANDS = (
         example=f"tenure approve {_APPROVAL}",
         arguments=_approve_arguments,
         run=_approve,
+    ),
+    Command(
+        name="present",
+        does="ask the downstream what is there now, and show it beside what would be",
+        example=f"tenure present {_APPROVAL}",
+        arguments=_present_arguments,
+        run=_present,
     ),
     Command(
         name="reject",

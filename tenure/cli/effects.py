@@ -55,7 +55,9 @@ def _effect(client: Client, args: argparse.Namespace) -> bool:
         return True
     print_record(detail.effect)
     for one in detail.evidence:
-        say(f"{one['at']}  {one['actor']}: {one['said']} ({one['kind']}) {_short(one['detail'])}")
+        say(
+            f"#{one['id']}  {one['at']}  {one['actor']}: {one['said']} ({one['kind']}) {_short(one['detail'])}"
+        )
     for approval_id in detail.approval_ids:
         say(f"approval {approval_id}")
     return True
@@ -110,24 +112,6 @@ def _reconcile(client: Client, args: argparse.Namespace) -> bool:
     return True
 
 
-def _reveal_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="an effect's id, or a task's")
-    parser.add_argument("--reason", required=True, help="why you have to see it; it is kept")
-    parser.add_argument(
-        "--part",
-        choices=("payload", "condition", "receipt", "input", "result"),
-        help="of an effect its payload, of a task its input, unless told otherwise",
-    )
-
-
-def _reveal(client: Client, args: argparse.Namespace) -> bool:
-    is_task = args.part in ("input", "result") or (args.part is None and "-" in args.id)
-    look = client.reveal_task if is_task else client.reveal
-    part = args.part or ("input" if is_task else "payload")
-    print_json(look(args.id, reason=args.reason, part=part))
-    return True
-
-
 def given(filters: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value}
 
@@ -159,12 +143,5 @@ EFFECT_COMMANDS = (
         example=f'tenure reconcile {_EFFECT} happened --receipt receipt.json --detail "seen in their log"',
         arguments=_reconcile_arguments,
         run=_reconcile,
-    ),
-    Command(
-        name="reveal",
-        does="see what is masked in a payload or an input, for a reason that is kept",
-        example=f'tenure reveal {_EFFECT} --reason "the customer asks for the account"',
-        arguments=_reveal_arguments,
-        run=_reveal,
     ),
 )

@@ -93,12 +93,15 @@ reveal_effect        . . . . V . A
 reveal_task          . . . . V . A
 reveal_run           . . . . V . A
 reveal_event         . . . . V . A
+reveal_memory        . . . . V . A
 list_approvals       . . . U V O A
 read_approval        . . . U V O A
 approve              . . . . V . A
 reject               . . . . V . A
 ask_for_changes      . . . . V . A
 pass_approval        . . . . V . A
+read_present         . . . . V O A
+look_at_present      . . . . V . A
 start_look_up        W . . . V O A
 reconcile_effect     W . . . V O A
 read_metrics         . . . U V O A

@@ -1,13 +1,15 @@
 """Secrets over HTTP: whole for workers, masked for people, revealed for a reason (contract 15)."""
 
 import json
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission
 
-from coordinator.models import AuditLink, Event
+from coordinator.models import AuditLink, Event, Evidence
 from coordinator.services.audit_seals import seal_events
+from coordinator.services.stored_secrets import Part
 from tenure.audit_chain import verify_lines
 from tests.history import nothing_moves
 
@@ -195,3 +197,87 @@ def test_what_an_event_says_is_revealed_without_the_address(api: Api) -> None:
     event = Event.objects.get(kind="SECRET_REVEALED")
     assert (event.data["event_id"], event.data["places"]) == (told.pk, ["/reason"])
     assert SECRET not in str(event.data)
+
+
+def test_what_an_attempt_failed_with_is_revealed_for_a_reason(api: Api) -> None:
+    api.submit(node("a"))
+    claim = api.claim()
+    task, attempt = claim["fence"]["task_id"], claim["fence"]["attempt_id"]
+    error = {"type": "Refused", "message": "no", "detail": {"sent": {"api_key": SECRET}}}
+    told = api.worker.post(
+        f"/attempts/{attempt}/fail", {"fence": claim["fence"], "error": error, "retryable": False}
+    )
+    assert told.status == 200, told
+    assert SECRET not in read(api.admin, f"/tasks/{task}/attempts")
+    path, body = f"/tasks/{task}/reveal", {"reason": WHY, "part": "error"}
+    with nothing_moves():
+        assert api.operator.post(path, {**body, "attempt_id": attempt}).status == 403
+        assert api.approver.post(path, body).status == 404
+        assert api.approver.post(path, {**body, "attempt_id": str(uuid4())}).status == 404
+        other = f"/tasks/{uuid4()}/reveal"
+        assert api.approver.post(other, {**body, "attempt_id": attempt}).status == 404
+    reply = api.approver.post(path, {**body, "attempt_id": attempt})
+    assert (reply.body["value"], reply.body["places"]) == (error, ["/detail/sent/api_key"])
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert (event.data["part"], str(event.attempt_id)) == ("error", attempt)
+    assert SECRET not in str(event.data)
+
+
+def test_what_somebody_said_of_an_effect_is_revealed_for_a_reason(api: Api) -> None:
+    register(api, "NONE")
+    api.submit(node("a", slots={"out": "there"}))
+    asked = Sender(api, api.claim(), {})
+    asked.effect = asked.prepare().body["effect"]
+    effect = asked.effect["effect_id"]
+    asked.accept()
+    kept = Evidence.objects.create(
+        effect_id=effect, kind="query", said="DONT_KNOW", actor="system:probe", at=asked.effect["prepared_at"],
+        detail={"detail": f"they answered Bearer {SECRET}"},
+    )  # fmt: skip
+    [told] = api.admin.get(f"/effects/{effect}").body["evidence"]
+    assert told["id"] == kept.pk
+    assert SECRET not in str(told)
+    path, body = f"/effects/{effect}/reveal", {"reason": WHY, "part": "evidence"}
+    with nothing_moves():
+        assert api.operator.post(path, {**body, "evidence_id": kept.pk}).status == 403
+        assert api.approver.post(path, body).status == 404
+        assert api.approver.post(path, {**body, "evidence_id": kept.pk + 1}).status == 404
+        wrong = api.approver.post(path, {**body, "evidence_id": 0})
+        assert wrong.pointers == {"/evidence_id"}
+    reply = api.approver.post(path, {**body, "evidence_id": kept.pk})
+    assert (reply.body["value"], reply.body["places"]) == (kept.detail, ["/detail"])
+    event = Event.objects.get(kind="SECRET_REVEALED")
+    assert (event.data["effect_id"], event.data["evidence_id"]) == (effect, kept.pk)
+    assert SECRET not in str(event.data)
+
+
+def test_shared_memory_is_revealed_by_its_key_and_version(api: Api) -> None:
+    api.submit(node("a"))
+    claim = api.claim()
+    body = commit_body(claim, {"ok": True})
+    value = {"smtp": {"password": SECRET}}
+    body["memory"] = [{"namespace": "mail", "key": "a/b", "expected_version": 0, "value": value}]
+    assert api.worker.post(f"/attempts/{claim['fence']['attempt_id']}/commit", body).status == 200
+    assert SECRET in read(api.worker, "/memory/mail/a/b")
+    assert SECRET not in read(api.admin, "/memory/mail/a/b")
+    named = {"namespace": "mail", "key": "a/b", "reason": WHY}
+    with nothing_moves():
+        assert api.operator.post("/memory/reveal", named).status == 403
+        assert api.worker.post("/memory/reveal", named).status == 403
+        for other in ({"key": "b"}, {"version": 2}, {"namespace": "post"}):
+            assert api.approver.post("/memory/reveal", {**named, **other}).status == 404
+    reply = api.approver.post("/memory/reveal", {**named, "version": 1})
+    assert (reply.body["value"], reply.body["places"]) == (value, ["/smtp/password"])
+    assert api.approver.post("/memory/reveal", named).body["digest"] == reply.body["digest"]
+    event = Event.objects.filter(kind="SECRET_REVEALED").latest("id")
+    assert (event.data["namespace"], event.data["key"]) == ("mail", "a/b")
+    assert str(event.task_id) == claim["fence"]["task_id"]
+    assert SECRET not in str(event.data)
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/api.md", "docs/sdk.md", "docs/adr/0022-secrets-are-masked-where-people-look.md"]
+)
+def test_the_documents_name_each_part_that_can_be_revealed(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text()
+    assert [part for part in (*Part, "audit") if f"`{part}`" not in text] == []

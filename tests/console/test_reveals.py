@@ -9,14 +9,14 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from coordinator.models import Approval, Downstream, EffectSlot, Event, Task
+from coordinator.models import Approval, Attempt, Downstream, EffectSlot, Event, Task
 from coordinator.services.cancels import cancel_task
 from coordinator.services.endings import fail_attempt
 from coordinator.services.reconciliation import Finding, Method, Verdict, reconcile_effect
 from coordinator.states import Guarantee
 from tests import world
 from tests.console import desk as desks
-from tests.console.scene import person
+from tests.console.scene import any_time, person
 from tests.console.test_approvals import word
 from tests.effects import ledger
 
@@ -327,3 +327,34 @@ def test_what_an_event_and_a_run_hold_is_revealed_from_where_it_is_masked(asked:
     assert anna.get(f"/runs/{uuid4()}/reveal").status_code == 200
     assert reveal(anna, f"/runs/{uuid4()}/reveal").status_code == 404
     assert anna.get(f"/events/{10**19}/reveal").status_code == 404
+
+
+def test_an_attempts_error_and_a_piece_of_evidence_are_revealed_where_they_stand(
+    asked: Approval,
+) -> None:
+    anna, effect = client_of("anna"), asked.effect
+    attempt = Attempt.objects.get(task_id=effect.task_id, error__isnull=False)
+    page = anna.get(f"/tasks/{effect.task_id}").content.decode()
+    link = f"/tasks/{effect.task_id}/reveal/error?attempt={attempt.attempt_id}"
+    assert f'href="{link}"' in page
+    told = anna.post(link, {"reason": WHY, "action_key": str(uuid4())}).content.decode()
+    assert told.count(PASSWORD) == 2
+    assert "/detail/token" in told
+    with any_time() as cursor:
+        cursor.execute(
+            "INSERT INTO coordinator_evidence (effect_id, kind, said, late, actor, at, detail)"
+            " VALUES (%s, 'query', 'DONT_KNOW', false, 'system:probe', now(), %s) RETURNING id",
+            [effect.effect_id, f'{{"detail": "they said Bearer {PASSWORD}"}}'],
+        )
+        number = cursor.fetchone()[0]
+    page = anna.get(f"/effects/{effect.effect_id}").content.decode()
+    link = f"/effects/{effect.effect_id}/reveal/evidence?id={number}"
+    assert f'href="{link}"' in page
+    assert PASSWORD not in page
+    told = anna.post(link, {"reason": WHY, "action_key": str(uuid4())}).content.decode()
+    assert PASSWORD in told
+    assert Event.objects.filter(kind="SECRET_REVEALED").count() == 2
+    for nothing in ("", "x", "9" * 40):
+        form = {"reason": WHY, "action_key": str(uuid4())}
+        answer = anna.post(link.rpartition("=")[0] + f"={nothing}", form)
+        assert answer.status_code == 404, nothing

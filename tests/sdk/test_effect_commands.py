@@ -143,6 +143,45 @@ def test_a_masked_payload_is_approved_once_it_was_revealed_for_a_reason(
     assert (event.data["reason"], event.data["places"]) == ("it names the customer", ["/subject"])
 
 
+def test_each_kind_of_id_is_revealed_by_its_own_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a coordinator that only writes down what it is asked."""
+    told = Reply(200, {"part": "p", "value": 1, "digest": "d", "places": []})
+    whole = "a" * 64
+    a_task = "0198c2a0-7d52-7c61-9d0e-5f3b6f1f2a11"
+    tries = [
+        ([whole], f"effects/{whole}/reveal", {"part": "payload"}),
+        (
+            [whole, "--part", "evidence", "--evidence", "7"],
+            f"effects/{whole}/reveal",
+            {"part": "evidence", "evidence_id": 7},
+        ),
+        ([a_task], f"tasks/{a_task}/reveal", {"part": "input"}),
+        (
+            [a_task, "--part", "error", "--attempt", "A"],
+            f"tasks/{a_task}/reveal",
+            {"part": "error", "attempt_id": "A"},
+        ),
+        ([a_task, "--part", "metadata"], f"runs/{a_task}/reveal", {}),
+        (["17"], "events/17/reveal", {}),
+        (
+            ["mail/a/b", "--version", "2"],
+            "memory/reveal",
+            {"namespace": "mail", "key": "a/b", "version": 2},
+        ),
+    ]
+    with scripted(lambda _seen: told) as server:
+        monkeypatch.setenv("TENURE_URL", server.url)
+        monkeypatch.setenv("TENURE_TOKEN", "tnr_o_x")
+        for words, _, _ in tries:
+            assert main(["reveal", *words, "--reason", "why"]) == 0, words
+        wrong = [["x", "--part", "event"], ["y", "--part", "memory"], [whole, "--evidence", "z"]]
+        for words in wrong:
+            assert main(["reveal", *words, "--reason", "why"]) == 2, words
+    assert [(one.path, one.json) for one in server.seen] == [
+        (f"/api/v1/{path}", {**body, "reason": "why"}) for _, path, body in tries
+    ]
+
+
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 def test_who_may_not_approve_does_not(
     role: str, mail: Stage, monkeypatch: pytest.MonkeyPatch, capsys: Capture

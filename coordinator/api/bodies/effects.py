@@ -9,7 +9,7 @@ from coordinator.services.reconciliation import Finding, Method, Verdict
 from coordinator.services.reports import Report
 from coordinator.states import DispatchOutcome, RejectionCode
 
-from .fields import Body, Counter, Digest, FenceBody, Json, Name, Reason, Word
+from .fields import LARGEST_INTEGER, Body, Counter, Digest, FenceBody, Json, Name, Reason, Word
 
 MAX_COMMENT_CHARS: Final = 2_000
 EffectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -17,6 +17,8 @@ Etag = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 #: What a gate names its redemption by, so that a lost answer can be asked for again.
 RedeemId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 FencingToken = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+#: Of a row that is known by a number; no table has a greater one.
+RowId = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 Comment = Annotated[str, StringConstraints(max_length=MAX_COMMENT_CHARS)]
 
 
@@ -84,14 +86,17 @@ class RedeemBody(Body):
 
 
 class RevealEffectBody(Body):
-    part: Literal["payload", "condition", "receipt"] = "payload"
+    """Evidence is named by its id."""
+
+    part: Literal["payload", "condition", "receipt", "evidence"] = "payload"
     reason: Reason
+    evidence_id: RowId | None = None
 
 
 class RevealTaskBody(Body):
-    """A candidate is named by its attempt and the digest of its result."""
+    """A candidate is named by its attempt and the digest of its result, an error by its attempt."""
 
-    part: Literal["input", "result", "candidate"] = "input"
+    part: Literal["input", "result", "candidate", "error"] = "input"
     reason: Reason
     attempt_id: UUID | None = None
     result_digest: Digest | None = None
@@ -99,6 +104,19 @@ class RevealTaskBody(Body):
 
 class RevealBody(Body):
     reason: Reason
+
+
+class RevealMemoryBody(Body):
+    """Without a `version`, the newest."""
+
+    namespace: Name
+    key: Name
+    version: Counter | None = None
+    reason: Reason
+
+
+class LookBody(Body):
+    """Nothing is said with it: who asks, and about which approval, is known."""
 
 
 class ApproveBody(Body):

@@ -1,13 +1,13 @@
 """Effects: prepared, accepted, reported, looked up, reconciled, redeemed (contract 8)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from coordinator.access import Operation, has_permission, sees_payloads
-from coordinator.actors import Actor
+from coordinator.actors import Actor, Worker
 from coordinator.api.bodies.effects import (
     AcceptBody,
     LookUpBody,
@@ -24,6 +24,7 @@ from coordinator.api.paths import effect_id_of, uuid_of
 from coordinator.api.problems import Refused
 from coordinator.api.views.runs import queues_of
 from coordinator.api.views.tasks import seen_task
+from coordinator.evidence_masks import mask_evidence
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.downstreams import secret_pointers
 from coordinator.selectors.effects import (
@@ -31,6 +32,7 @@ from coordinator.selectors.effects import (
     EffectFilters,
     EffectGroup,
     EffectRecord,
+    EvidenceRecord,
     effect_detail,
     effect_record,
     effects_of_task,
@@ -274,7 +276,7 @@ class OneEffect(Endpoint):
         return replace(
             detail,
             effect=for_caller(call.caller, detail.effect, places),
-            evidence=[for_caller(call.caller, each) for each in detail.evidence],
+            evidence=[_evidence_to(call.caller, each, places) for each in detail.evidence],
         )
 
 
@@ -291,6 +293,13 @@ class TaskEffects(Endpoint):
             raise Refused(not_found("task"))
         told = _told_to(call.caller)
         return whole([told(each) for each in effects_of_task(task.task_id)])
+
+
+def _evidence_to(caller: Actor, record: EvidenceRecord, places: Sequence[str]) -> EvidenceRecord:
+    """What is there now has the payload's form, and is masked as that is."""
+    if isinstance(caller, Worker):
+        return record
+    return replace(record, detail=mask_evidence(record.detail, places)[0])
 
 
 def _told_to(caller: Actor) -> Callable[[Any], EffectRecord]:

@@ -7,12 +7,18 @@ import orjson
 
 from coordinator.access import Operation, sees_payloads
 from coordinator.actors import Actor
-from coordinator.api.bodies.effects import RevealBody, RevealEffectBody, RevealTaskBody
+from coordinator.api.bodies.effects import (
+    RevealBody,
+    RevealEffectBody,
+    RevealMemoryBody,
+    RevealTaskBody,
+)
 from coordinator.api.endpoint import Call, Endpoint, operation
 from coordinator.api.paths import effect_id_of, uuid_of
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.secrets import MAX_NAMED
-from coordinator.services.reveals import Part, Subject, reveal
+from coordinator.services.reveals import reveal
+from coordinator.services.stored_secrets import Part, Subject
 
 #: Of an event's id.
 MAX_DIGITS: Final = 18
@@ -42,20 +48,23 @@ def revealed(caller: Actor, subject: Subject, reason: str) -> RevealedPart | Ref
 class EffectReveal(Endpoint):
     @operation(
         Operation.REVEAL_EFFECT,
-        "Reveal a masked payload, condition or receipt, for a reason; who looked is on record",
+        "Reveal a masked payload, condition, receipt or piece of evidence, for a reason; who looked is on record",
         body=RevealEffectBody,
         answer=RevealedPart,
         refusals=(Outcome.NOT_FOUND, Outcome.FORBIDDEN),
     )
     def post(self, call: Call[RevealEffectBody], effect_id: str) -> RevealedPart | Refusal:
-        subject = Subject(Part(call.body.part), effect_id=effect_id_of(effect_id))
-        return revealed(call.caller, subject, call.body.reason)
+        body = call.body
+        subject = Subject(
+            Part(body.part), effect_id=effect_id_of(effect_id), evidence_id=body.evidence_id
+        )
+        return revealed(call.caller, subject, body.reason)
 
 
 class TaskReveal(Endpoint):
     @operation(
         Operation.REVEAL_TASK,
-        "Reveal a masked input, result or candidate, for a reason; who looked is on record",
+        "Reveal a masked input, result, candidate or error of an attempt, for a reason; who looked is on record",
         body=RevealTaskBody,
         answer=RevealedPart,
         refusals=(Outcome.NOT_FOUND, Outcome.FORBIDDEN),
@@ -96,3 +105,17 @@ class EventReveal(Endpoint):
         digits = event_id if event_id.isascii() and event_id.isdigit() else ""
         known = int(digits) if 0 < len(digits) <= MAX_DIGITS else 0
         return revealed(call.caller, Subject(Part.EVENT, event_id=known), call.body.reason)
+
+
+class MemoryReveal(Endpoint):
+    @operation(
+        Operation.REVEAL_MEMORY,
+        "Reveal a masked value of shared memory, for a reason; who looked is on record",
+        body=RevealMemoryBody,
+        answer=RevealedPart,
+        refusals=(Outcome.NOT_FOUND, Outcome.FORBIDDEN),
+    )
+    def post(self, call: Call[RevealMemoryBody]) -> RevealedPart | Refusal:
+        body = call.body
+        subject = Subject(Part.MEMORY, namespace=body.namespace, key=body.key, version=body.version)
+        return revealed(call.caller, subject, body.reason)
