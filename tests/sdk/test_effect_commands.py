@@ -148,7 +148,7 @@ def test_each_kind_of_id_is_revealed_by_its_own_operation(monkeypatch: pytest.Mo
     told = Reply(200, {"part": "p", "value": 1, "digest": "d", "places": []})
     whole = "a" * 64
     a_task = "0198c2a0-7d52-7c61-9d0e-5f3b6f1f2a11"
-    tries = [
+    tries: list[tuple[list[str], str, dict[str, Any]]] = [
         ([whole], f"effects/{whole}/reveal", {"part": "payload"}),
         (
             [whole, "--part", "evidence", "--evidence", "7"],
