@@ -12,7 +12,8 @@ from typing import Any, Final
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from coordinator.secrets import mask_text, mask_value
+from coordinator.record_masks import masked_text
+from coordinator.secrets import mask_text
 
 _UNSEEN: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160\u17b4\u17b5"
@@ -47,7 +48,7 @@ def visible_in_attribute(text: object) -> str:
 
 def masked(text: str) -> str:
     """Free text without what looks like a secret in it."""
-    return str(mask_value(text)[0])
+    return masked_text(text)
 
 
 def masked_json(text: str) -> str:

@@ -29,12 +29,12 @@ from console.incident_steps import (
     is_open,
     stages_of,
 )
-from console.masks import masked_record
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
 from coordinator import digests
 from coordinator.intake_shares import WHOLE
 from coordinator.outcomes import Outcome, Refusal
+from coordinator.record_masks import masked_record
 from coordinator.selectors import console_incidents
 from coordinator.selectors.incident_gates import Gate, read_gate
 from coordinator.selectors.incident_markdown import render_markdown

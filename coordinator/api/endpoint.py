@@ -26,6 +26,7 @@ from coordinator.services.refused_callers import record_forbidden
 from coordinator.standing import CallerChanged
 
 from .callers import identify
+from .masking import told_to
 from .parsing import Parsed, parse, parse_items, parse_query
 from .problems import Fault, Problem, Refused, render_problem, render_refusal
 from .reading import read_body
@@ -234,7 +235,7 @@ def _hear(asked: _Asked, caller: Worker | Operator) -> Any:
     if parsed is not None:
         call.body, call.document = parsed.body, parsed.document
         tell_body(parsed.body)
-    answer = asked.view(call, **path)
+    answer = told_to(caller, spec.operation, asked.view(call, **path))
     tell_answer(answer)
     return answer
 

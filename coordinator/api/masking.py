@@ -6,15 +6,27 @@ A personal token reads what its person reads. What stands behind the masks is as
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
-from coordinator.actors import Actor, Worker
+from coordinator.access import Operation
+from coordinator.actors import Actor, Operator, Worker
+from coordinator.record_masks import words_masked
 from coordinator.secrets import MAX_NAMED, mask_text, mask_value
 from coordinator.selectors.downstreams import all_secret_pointers
 
 Record = TypeVar("Record")
+
+#: Lines of the audit say themselves whether something of them is masked: their digests are over all of them.
+_BY_THEMSELVES: Final = frozenset({Operation.EXPORT_AUDIT_CHAIN, Operation.REVEAL_AUDIT_CHAIN})
+
+
+def told_to(caller: Actor, operation: Operation, answer: Record) -> Record:
+    """Any answer to a person with what people wrote in it masked by its shape, as on the pages."""
+    if not isinstance(caller, Operator) or operation in _BY_THEMSELVES:
+        return answer
+    return words_masked(answer)
 
 
 def places_for(caller: Actor) -> Mapping[str, Sequence[str]]:

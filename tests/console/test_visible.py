@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from console.diffs import compare
-from console.masks import masked_record
 from console.visible import coded, compact, pretty_json, visible, visible_in_attribute
+from coordinator.record_masks import masked_record
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
 

@@ -21,6 +21,7 @@ from coordinator.api.pages import Page, PageQuery, page_of
 from coordinator.api.paths import uuid_of
 from coordinator.intake_shares import WHOLE
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
+from coordinator.record_masks import masked_record
 from coordinator.selectors.incident_gates import Gate, read_gate
 from coordinator.selectors.incident_markdown import render_markdown
 from coordinator.selectors.incident_previews import Preview, preview_bump
@@ -213,9 +214,10 @@ class IncidentReport(Endpoint):
         refusals=(Outcome.NOT_FOUND,),
     )
     def get(self, call: Call[None], incident_id: str) -> IncidentStory | HttpResponse | Refusal:
-        story = tell_incident(uuid_of(incident_id, "incident"))
-        if story is None:
+        told = tell_incident(uuid_of(incident_id, "incident"))
+        if told is None:
             return not_found("incident")
+        story = masked_record(told)
         if _wants_markdown(call):
             text = render_markdown(story)
             return HttpResponse(text, content_type=f"{MARKDOWN}; charset=utf-8")
