@@ -388,12 +388,13 @@ _EXPIRE_ATTEMPTS: Final = """
 UPDATE coordinator_attempt SET state = 'EXPIRED', ended_at = %s, end_reason = 'LEASE_EXPIRED'
 WHERE attempt_id = ANY(%s::uuid[]) AND state IN ('STARTED', 'RESULT_STAGED')
 """
-#: By the primary key alone: a planner that knows no CLAIMED task yet would begin with the state.
+#: By the primary key alone, whatever the statistics say: a planner that knows no CLAIMED task yet would begin with the
+#: state, and one that knows few runs with those, and read all tasks of each.
 _READ_CLAIMS: Final = f"""
 SELECT t.attempt_id, t.task_id, t.scheduler_epoch, t.claim_generation, t.cancel_generation, t.owner, t.state_version,
-       t.lease_expires_at, r.run_id, t.node_id, t.kind, t.revision, t.attempts, t.input, t.input_digest, t.replay,
-       t.slots::text, {ASKED}, t.state
-FROM coordinator_task t JOIN coordinator_run r ON r.id = t.run_id
+       t.lease_expires_at, (SELECT r.run_id FROM coordinator_run r WHERE r.id = t.run_id), t.node_id, t.kind,
+       t.revision, t.attempts, t.input, t.input_digest, t.replay, t.slots::text, {ASKED}, t.state
+FROM coordinator_task t
 WHERE t.task_id = ANY(%s::uuid[])
 """  # noqa: S608 (constants of ours)
 _READ_PARENTS: Final = """

@@ -161,7 +161,7 @@ UPDATE coordinator_task t SET
   not_before = CASE WHEN f.due > c.clock THEN f.due ELSE t.not_before END
 FROM (SELECT %s::timestamptz) AS c(clock),
      unnest(%s::uuid[], %s::text[], %s::timestamptz[], %s::int[], %s::bool[]) AS f(task_id, state, due, spent, keeps)
-WHERE t.task_id = f.task_id
+WHERE t.task_id = f.task_id AND t.task_id = ANY(%s::uuid[])
 """
 
 
@@ -184,6 +184,7 @@ def free_tasks(freed: Sequence[Freed], ends: HoldEnds, clock: datetime) -> list[
                     each.task.serial_scope_id is not None and each.task.task_id in keeping
                     for each in freed
                 ],
+                [each.task.task_id for each in freed],
             ),
         ),
     ]

@@ -70,10 +70,11 @@ def _tasks_where(condition: str, params: int) -> QuerySet[Task, Any]:
 
 
 _LOCK_TASKS = LockStatement(lambda: _tasks_where("task_id = ANY(%s::uuid[])", 1))
+#: OFFSET 0 keeps it a look for each parent: where the planner takes the dependencies for few, it would read them all.
 _LOCK_TASKS_AND_CHILDREN = LockStatement(
     lambda: _tasks_where(
-        "task_id = ANY(ARRAY(SELECT unnest(%s::uuid[]) UNION"
-        " SELECT child_id FROM coordinator_dependency WHERE parent_id = ANY(%s::uuid[])))",
+        "task_id = ANY(ARRAY(SELECT unnest(%s::uuid[]) UNION SELECT c.child_id FROM unnest(%s::uuid[]) AS p(id),"
+        " LATERAL (SELECT child_id FROM coordinator_dependency WHERE parent_id = p.id OFFSET 0) c))",
         2,
     )
 )

@@ -19,9 +19,8 @@ MAX_SETTLED_AT_ONCE: Final = 500
 #: A task in one of these goes on without a person: an approval that nobody gives expires and
 #: the coordinator's own look-ups settle effects. A BLOCKED task moves only after another one.
 _MOVES: Final = "('READY', 'CLAIMED', 'AWAITING_APPROVAL', 'AWAITING_RECONCILIATION')"
-_CAN_MOVE: Final = (
-    f"EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id AND t.state IN {_MOVES})"
-)
+#: OFFSET 0 keeps it a probe for each run: as a join, the planner might begin with all tasks that move.
+_CAN_MOVE: Final = f"EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id AND t.state IN {_MOVES} OFFSET 0)"
 
 _STANDING: Final = f"""
 SELECT r.id FROM coordinator_run r

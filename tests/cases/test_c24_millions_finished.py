@@ -26,7 +26,7 @@ from coordinator.selectors.console_tasks import PAGE_SIZE, list_tasks
 from coordinator.selectors.task_filters import TaskFilter
 from coordinator.services.pruning import prune
 from coordinator.states import TaskState
-from tests import world
+from tests import counted, world
 from tests.console.scene import any_time, person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,6 +69,7 @@ def by(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Worker:
     world.submit(*nodes, queue_name=QUEUE)
     for _ in range(RUNNING):
         world.claim_one(by=fleet, queue_name=QUEUE, ttl_seconds=600)
+    counted.alone()
     return fleet
 
 
@@ -84,33 +85,11 @@ def finish_until(count: int) -> None:
 
 
 def rows_read(act: Callable[[], object]) -> int:
-    """How many rows of the large tables the database reads for it, by whatever way."""
-    before = _rows_read()
-    act()
-    return _rows_read() - before
-
-
-def _rows_read() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT pg_stat_clear_snapshot()")
-        cursor.execute(
-            "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables WHERE relname = ANY(%s)",
-            [[f"coordinator_{name}" for name in TABLES]],
-        )
-        return int(cursor.fetchone()[0])
+    return counted.rows_read(act, tables=TABLES)
 
 
 def scans() -> int:
-    """Full scans of the tables that grow."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT pg_stat_clear_snapshot()")
-        cursor.execute(
-            "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname = ANY(%s)",
-            [["coordinator_task", "coordinator_attempt", "coordinator_canonicalcommit"]],
-        )
-        return int(cursor.fetchone()[0])
+    return counted.scans(tables=("task", "attempt", "canonicalcommit"))
 
 
 def test_c24_a_claim_and_a_commit_read_the_same_rows_beside_eight_times_as_many(by: Worker) -> None:

@@ -4,7 +4,6 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from coordinator.models import Dependency, Event, Run, SerialScope, Task
 from coordinator.outcomes import FieldError, Outcome, Refusal
@@ -14,6 +13,7 @@ from coordinator.services.answers import RequestKey
 from coordinator.services.runs import NodeSpec, Submitted, submit_run
 from coordinator.states import Guarantee, Replay, TaskState
 from tests import world
+from tests.counted import alone, blocks_touched
 from tests.world import node
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
@@ -398,19 +398,8 @@ def test_the_cost_of_an_edge_is_flat_up_to_ten_thousand(shape: str) -> None:
             nodes = [node("hub"), *(node(name, "hub") for name in names)]
         else:
             nodes = [*map(node, names), node("hub", *names)]
-        before = _table_blocks()
-        world.submit(*nodes)
-        return (_table_blocks() - before) / width
+        return blocks_touched(lambda: world.submit(*nodes)) / width
 
+    alone()
     buffers_per_edge(100)
     assert buffers_per_edge(9_999) < 1.5 * buffers_per_edge(1_000)
-
-
-def _table_blocks() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT pg_stat_clear_snapshot()")
-        cursor.execute(
-            "SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit) FROM pg_statio_user_tables"
-        )
-        return int(cursor.fetchall()[0][0])

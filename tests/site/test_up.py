@@ -89,6 +89,41 @@ def test_it_says_where_it_runs_and_how_to_sign_in_and_that_is_true(up: Up) -> No
     assert manage("doctor", TENURE_STATE=str(up.state)).returncode == 0
 
 
+def connected(database: str) -> "psycopg.Connection[Any]":
+    """A connection, once the server answers: an earlier test may have killed it, and it recovers."""
+    found: list[psycopg.Connection[Any]] = []
+
+    def answers_now() -> bool:
+        try:
+            found.append(psycopg.connect(database, autocommit=True))
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    until(answers_now, "the database to be back")
+    return found[0]
+
+
+def test_the_sweeps_of_each_second_arrive_and_are_worked_off(up: Up) -> None:
+    """Before its database is killed: each connection that is broken then may cost a job, which the next sweep mends."""
+    database = (up.state / "database_url").read_text().strip()
+    with connected(database) as connection:
+
+        def number(query: str) -> int:
+            row = connection.execute(query).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        log = up.state / "logs" / "worker.log"
+        begun = log.stat().st_size  # what it leaned on may have been killed before
+        sent = "SELECT last_value FROM pgmq.q_tenure_msg_id_seq"
+        before = number(sent)
+        until(lambda: number(sent) > before + 2, "beat to send sweeps")
+        until(lambda: number("SELECT count(*) FROM pgmq.q_tenure") == 0, "the worker to take them")
+    told = log.read_bytes()[begun:].decode()
+    assert "Traceback" not in told, told
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_all_that_it_started_and_goes_on_with_the_same_data(
     state: Path, number: signal.Signals, launch: Launch
@@ -228,40 +263,6 @@ def test_it_works_on_a_database_that_is_already_there(up: Up, state: Path, launc
     assert guest.stop() == 0
     assert not (state / "guest" / "postgres").exists()
     assert answers(up.url)
-
-
-def connected(database: str) -> "psycopg.Connection[Any]":
-    """A connection, once the server answers: an earlier test may have killed it, and it recovers."""
-    found: list[psycopg.Connection[Any]] = []
-
-    def answers_now() -> bool:
-        try:
-            found.append(psycopg.connect(database, autocommit=True))
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    until(answers_now, "the database to be back")
-    return found[0]
-
-
-def test_the_sweeps_of_each_second_arrive_and_are_worked_off(up: Up) -> None:
-    database = (up.state / "database_url").read_text().strip()
-    with connected(database) as connection:
-
-        def number(query: str) -> int:
-            row = connection.execute(query).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        log = up.state / "logs" / "worker.log"
-        begun = log.stat().st_size  # an earlier test may have killed what the worker leans on
-        sent = "SELECT last_value FROM pgmq.q_tenure_msg_id_seq"
-        before = number(sent)
-        until(lambda: number(sent) > before + 2, "beat to send sweeps")
-        until(lambda: number("SELECT count(*) FROM pgmq.q_tenure") == 0, "the worker to take them")
-    told = log.read_bytes()[begun:].decode()
-    assert "Traceback" not in told, told
 
 
 @pytest.fixture
