@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from coordinator.services.bulks import Verb
+from coordinator.services.bulks import ALLOWS, Verb
+from coordinator.states import TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,34 @@ class BulkWords:
     only: Promise
     tone: str
     button: str
+
+
+#: Why a task in this state can't be acted on, where the act does not allow the state.
+_STANDS: Final[dict[str, Promise]] = {
+    TaskState.BLOCKED: gettext_lazy("It is not over: it waits for its parents."),
+    TaskState.READY: gettext_lazy("It is not over: it waits for a worker."),
+    TaskState.CLAIMED: gettext_lazy("A worker holds it."),
+    TaskState.AWAITING_APPROVAL: gettext_lazy("It waits for a person's word."),
+    TaskState.AWAITING_RECONCILIATION: gettext_lazy("It waits until its effects are settled."),
+    TaskState.COMMITTED: gettext_lazy("It has committed: its result stands."),
+    TaskState.FAILED: gettext_lazy("It has failed: it is over."),
+    TaskState.CANCELLED: gettext_lazy("It is cancelled: it is over."),
+    TaskState.SUPERSEDED: gettext_lazy("A newer revision took its place."),
+}
+
+
+def why_untouched(verb: str, state: str) -> str:
+    """Why a task that was found in this state at the review is left alone."""
+    if Verb(verb) is Verb.WAKE and state in ALLOWS[Verb.WAKE]:
+        return _("It waits for no time.")
+    return str(_STANDS.get(state, ""))
+
+
+def why_never(state: str) -> str:
+    """Why nothing can be done to such a task in bulk; empty where something can."""
+    if any(state in allowed for allowed in ALLOWS.values()):
+        return ""
+    return str(_STANDS.get(state, ""))
 
 
 def words_of(verb: str) -> BulkWords:

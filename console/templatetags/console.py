@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
-from console import times, visible
+from console import bulk_words, times, visible
 from console.bindings import sealed
 from console.filters import Wanted, query_string
 from console.forms import new_action_key
@@ -337,6 +337,18 @@ def action_key() -> SafeString:
 def query_word(name: str) -> str:
     """What a part of a filter is called above its field."""
     return str(_QUERY_WORDS.get(name, name))
+
+
+@register.simple_tag
+def why_untouched(verb: str, state: str) -> str:
+    """Beside a task that a bulk job leaves alone."""
+    return bulk_words.why_untouched(verb, state)
+
+
+@register.filter
+def why_never(state: str) -> str:
+    """Beside a task that no bulk job can act on."""
+    return bulk_words.why_never(state)
 
 
 @register.simple_tag

@@ -12,7 +12,7 @@ from console.pages import page, shell_of, show
 from console.people import Permit, actor_of, permit
 from console.standings import word_of
 from coordinator.selectors import console_approvals
-from coordinator.selectors.console_approvals import ApprovalPage, ApprovalRow, Turn
+from coordinator.selectors.console_approvals import OPEN, ApprovalPage, ApprovalRow, Turn
 from coordinator.selectors.downstreams import secret_pointers_of
 
 
@@ -23,6 +23,7 @@ class Line:
     row: ApprovalRow
     word: str
     exposure: Any
+    own: str  # why it is not this person's turn, where it is something that they did
 
 
 @page()
@@ -43,7 +44,7 @@ def approval_list(request: HttpRequest) -> HttpResponse:
 
 
 def lines_of(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
-    now = shell_of(request).now
+    now, label = shell_of(request).now, actor_of(request).label
     places = secret_pointers_of({row.downstream for row in listing.rows})
     return [
         Line(
@@ -58,6 +59,9 @@ def lines_of(request: HttpRequest, listing: ApprovalPage) -> list[Line]:
                 code=row.reason_code,
             ),
             exposure_of(row.payload, places.get(row.downstream, ())),
+            own_part(submitted=row.submitted_by == label, decided=row.decided_by_me)
+            if row.state in OPEN
+            else "",
         )
         for row in listing.rows
     ]
@@ -87,6 +91,13 @@ def _turns(listing: ApprovalPage) -> list[tuple[Turn, str, int | None]]:
         (Turn.OTHERS, _("Waiting on others"), listing.counts[Turn.OTHERS]),
         (Turn.DECIDED, _("Decided"), None),
     ]
+
+
+def own_part(*, submitted: bool, decided: bool) -> str:
+    """What somebody has done already, so that another person's word is wanted."""
+    if submitted:
+        return _("You submitted this run; somebody else must decide.")
+    return _("You have decided; another person's word is wanted.") if decided else ""
 
 
 def may_decide(request: HttpRequest) -> Permit:

@@ -61,6 +61,7 @@ def unknown(request: HttpRequest) -> HttpResponse:
         "total": len(weighed),
         "start": start,
         "next": start + SHOWN if not held and len(weighed) > start + SHOWN else None,
+        "may_settle": _may_settle(request),
         "capped": len(weighed) >= console_effects.WEIGHED,
         "groups": [each for each in group_effects() if each.state in console_effects.OPEN][
             :MAX_GROUPS
