@@ -3,17 +3,25 @@
 from typing import Any, Final
 
 from django import forms
+from django.contrib.auth.hashers import check_password
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from console.accesses import ROLES, SCOPES
 from console.forms import Reason, Revocation
 from coordinator.outcomes import Refusal
 from coordinator.services.credentials import MAX_NAME
+from coordinator.services.newcomers import MAX_PERSON_CHARS
 from coordinator.services.rotations import MAX_OVERLAP_HOURS
 
 #: Days until a new token ends; 0 stands for never.
 LIFETIMES: Final = (30, 90, 180, 365, 0)
 DEFAULT_LIFETIME: Final = 90
+#: Longer ones are nobody's; no hasher is kept busy with them.
+MAX_PASSWORD_CHARS: Final = 1_000
 OVERLAPS: Final = (1, 4, 24, 72, MAX_OVERLAP_HOURS)
 DEFAULT_OVERLAP: Final = 24
 
@@ -61,6 +69,72 @@ class NewPersonalToken(Lifetime, Keyed):
 class RoleDecision(Reason):
     role = forms.ChoiceField(choices=[(role, role) for role in (*ROLES, "")], required=False)
     shown_roles = forms.CharField(required=False, max_length=200)
+
+
+class NewPerson(Reason, Keyed):
+    name = forms.CharField(
+        max_length=MAX_PERSON_CHARS,
+        error_messages={"required": gettext_lazy("Give the name that they sign in with.")},
+    )
+    role = forms.ChoiceField(
+        choices=[(role, role) for role in ROLES],
+        error_messages={"required": gettext_lazy("Choose a role.")},
+    )
+
+
+class NewCode(Reason, Keyed):
+    shown_roles = forms.CharField(required=False, max_length=200)
+
+
+class NewPassword(forms.Form):
+    """A password, twice, as the house's rules have it for `user`."""
+
+    password = forms.CharField(
+        max_length=MAX_PASSWORD_CHARS,
+        strip=False,
+        error_messages={"required": gettext_lazy("Choose a password.")},
+    )
+    again = forms.CharField(
+        max_length=MAX_PASSWORD_CHARS,
+        strip=False,
+        error_messages={"required": gettext_lazy("Type it once more.")},
+    )
+
+    def __init__(self, data: Any, *, user: User | None) -> None:
+        super().__init__(data)
+        self.user = user
+
+    def clean(self) -> dict[str, Any]:
+        told = super().clean() or {}
+        password, again = told.get("password"), told.get("again")
+        if password and again and password != again:
+            self.add_error("again", _("The two passwords differ."))
+        elif password and self.user is not None:
+            try:
+                validate_password(password, self.user)
+            except ValidationError as error:
+                self.add_error("password", error)
+        return told
+
+
+class ByCode(NewPassword):
+    name = forms.CharField(max_length=MAX_PERSON_CHARS)
+    code = forms.CharField(max_length=200)
+
+
+class OwnPassword(NewPassword):
+    current = forms.CharField(
+        max_length=MAX_PASSWORD_CHARS,
+        strip=False,
+        error_messages={"required": gettext_lazy("Type the password that you have now.")},
+    )
+
+    def clean(self) -> dict[str, Any]:
+        told = super().clean()
+        current = told.get("current")
+        if current and self.user is not None and not check_password(current, self.user.password):
+            self.add_error("current", _("This is not your password."))
+        return told
 
 
 def take_faults(form: forms.Form, refusal: Refusal) -> None:

@@ -362,6 +362,8 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
     "people": _people,
     "person": _people,
     "person-role": _people,
+    "person-new": _people,
+    "person-code": _fixed(manage("changepassword", WHY)),
     "person-token-new": _token,
     "person-token-revoke": _token,
     "approvals": _fixed(read("approvals", cli=tenure("approvals"), state="PENDING")),
@@ -387,7 +389,7 @@ PAGES: Final[dict[str, Callable[[Kwargs], list[Shown]]]] = {
 WITHOUT: Final = frozenset(
     {
         "find", "task-export", "audit-export", "download", "incident", "incident-report", "menu", "theme", "shortcuts",
-        "sign-in", "sign-out", "task-facets",
+        "sign-in", "sign-out", "task-facets", "password", "welcome",
     }
 )  # fmt: skip
 

@@ -30,6 +30,7 @@ from console.views import (
     saved_views,
     shadow,
     tasks,
+    ways_in,
     workers,
 )
 
@@ -104,7 +105,9 @@ urlpatterns = [
     path("workers", workers.worker_list, name="workers"),
     path("pools", workers.pool_list, name="pools"),
     path("people", persons.people, name="people"),
+    path("people/new", ways_in.admit, name="person-new"),
     path("people/<int:user_id>", persons.person, name="person"),
+    path("people/<int:user_id>/code", ways_in.code, name="person-code"),
     path("people/<int:user_id>/role", persons.role, name="person-role"),
     path("people/<int:user_id>/tokens/new", persons.token_new, name="person-token-new"),
     path(
@@ -132,8 +135,10 @@ urlpatterns = [
         "incidents/<uuid:incident_id>/report.<str:form>", incidents.report, name="incident-report"
     ),
     path("profile", accounts.profile, name="profile"),
+    path("profile/password", ways_in.password, name="password"),
     path("profile/theme", accounts.theme, name="theme"),
     path("shortcuts", accounts.shortcuts, name="shortcuts"),
+    path("welcome", ways_in.welcome, name="welcome"),
     path("sign-in", accounts.sign_in, name="sign-in"),
     path("sign-out", accounts.sign_out, name="sign-out"),
 ]

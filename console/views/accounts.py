@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
+from console.access_forms import MAX_PASSWORD_CHARS
 from console.forms import ZONES, Profile
 from console.pages import page, show
 from console.preferences import THEMES, Preferences, read_preferences, write_preferences
 
 #: Longer ones are nobody's. Neither the table of people nor the one of failed attempts could hold them.
 MAX_NAME_CHARS: Final = 150
-MAX_PASSWORD_CHARS: Final = 1_000
 
 
 @never_cache

@@ -1,12 +1,8 @@
 """`/people`: who may sign in, their roles, and their personal tokens."""
 
-import os
-import shlex
-import sys
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -43,18 +39,11 @@ _BOTH = ("GET", "HEAD", "POST")
 
 @page()
 def people(request: HttpRequest) -> HttpResponse:
-    context = {"people": console_people.list_people(), "newcomer": _command_for_newcomers()}
+    context = {
+        "people": console_people.list_people(),
+        "may_administer": permit(request, "administer"),
+    }
     return show(request, "console/people.html", context, every_seconds=10)
-
-
-def _command_for_newcomers() -> str:
-    """Word for word where somebody tries it at home; elsewhere whoever runs the server knows where things are."""
-    words = "manage.py create_operator NAME --role operator"
-    if settings.ENVIRONMENT != "development":
-        return words
-    program = shlex.quote(os.path.relpath(sys.executable, settings.BASE_DIR))
-    state = os.environ.get("TENURE_STATE", "")
-    return f"{f'TENURE_STATE={shlex.quote(state)} ' if state else ''}{program} {words}"
 
 
 @page()

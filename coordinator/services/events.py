@@ -86,6 +86,9 @@ class EventKind(StrEnum):
     PERSONAL_TOKEN_CREATED = "PERSONAL_TOKEN_CREATED"  # noqa: S105 (an event, no secret)
     PERSONAL_TOKEN_REVOKED = "PERSONAL_TOKEN_REVOKED"  # noqa: S105
     ROLE_CHANGED = "ROLE_CHANGED"
+    PERSON_ADMITTED = "PERSON_ADMITTED"  # an account with a role; its person sets the password
+    WAY_IN_GIVEN = "WAY_IN_GIVEN"  # a code to set a new password; the old one counts no more
+    PASSWORD_SET = "PASSWORD_SET"  # noqa: S105 (an event; by the person themselves)
     DRILLED = "DRILLED"  # the guard was tried on a queue
     BULK_STARTED = "BULK_STARTED"
     BULK_STOPPED = "BULK_STOPPED"

@@ -46,7 +46,7 @@ def set_role(
     user = User.objects.select_for_update().filter(pk=user_id).first()
     if user is None:
         return not_found("person")
-    before = _roles_of(user)
+    before = roles_of(user)
     if before != sorted(shown):
         told = f"The roles are {', '.join(before) or 'none'} by now; look again."
         return Refusal(Outcome.STATE_VERSION_MISMATCH, told)
@@ -73,7 +73,7 @@ def set_role(
     return RoleChanged(user.get_username(), role, changed=True)
 
 
-def _roles_of(user: User) -> list[str]:
+def roles_of(user: User) -> list[str]:
     return sorted(user.groups.filter(name__in=list(ROLES)).values_list("name", flat=True))
 
 

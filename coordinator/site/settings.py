@@ -167,6 +167,9 @@ LOGIN_URL = "console:sign-in"
 LOGIN_REDIRECT_URL = "console:overview"
 LOGOUT_REDIRECT_URL = "console:sign-in"
 
+#: Seconds that a code to set a first password holds; long enough for a week-end.
+PASSWORD_RESET_TIMEOUT = 72 * 3_600
+
 AXES_FAILURE_LIMIT = environment.number("TENURE_SIGN_IN_FAILURES", 10, minimum=1)
 AXES_COOLOFF_TIME = (
     environment.number("TENURE_SIGN_IN_LOCKOUT_MINUTES", 15, minimum=1) / 60

@@ -44,7 +44,12 @@ class Shown:
 
 def before_the_incident(shown: Shown) -> Album:
     return {
-        "Overview": {"sign-in": "/sign-in", "overview": "/", "menu": "/more"},
+        "Overview": {
+            "sign-in": "/sign-in",
+            "welcome": "/welcome?name=anna-lena",
+            "overview": "/",
+            "menu": "/more",
+        },
         "Runs": _runs(shown.scene),
         "Tasks": _lists(shown.scene),
         "A task": _task(shown.scene),
@@ -198,9 +203,12 @@ def _set_up(shown: Shown) -> dict[str, str]:
         "credential-rotate": f"{credential}/rotate",
         "people": "/people",
         "person": person,
+        "person-new": "/people/new",
+        "person-code": f"{person}/code",
         "person-role": f"{person}/role",
         "person-token": f"/people/{shown.reader}/tokens/new",
         "person-token-revoke": f"{person}/tokens/{shown.token_id}/revoke",
         "profile": "/profile",
+        "password": "/profile/password",
         "shortcuts": "/shortcuts",
     }

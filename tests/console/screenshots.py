@@ -175,7 +175,7 @@ def _photograph(wanted: argparse.Namespace, url: str, cookie: Any, album: Album)
                     if not _is_wanted(wanted, name, scheme, width):
                         continue
                     context.clear_cookies()
-                    if name != "sign-in":
+                    if name not in ("sign-in", "welcome"):
                         context.add_cookies([cookie])
                     page.goto(path)
                     page.evaluate("document.fonts.ready.then(() => true)")

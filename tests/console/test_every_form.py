@@ -186,6 +186,7 @@ BOUND: Final = [
         typed={"role": "viewer"},
         meanwhile=Case("person-role", typed={"role": "operator"}),
     ),
+    Case("person-code", meanwhile=Case("person-role", typed={"role": "operator"})),
     *(
         Case("approval", typed={"seen_end": "on", "phrase": ""}, button=word, meanwhile=REJECTED)
         for word in ("approve", "changes", "reject")
@@ -233,6 +234,7 @@ FREE: Final = {
         Case("bulk-review", "tasks", {"all": "1"}, "cancel"),
         Case("task-view-new", typed={"name": "Ready ones"}),
         Case("credential-new", typed={"name": "build host 7", "queues": ["review"]}),
+        Case("person-new", typed={"name": "newt", "role": "viewer"}),
         Case("downstream-new", typed={"name": "parcels", "kind": "courier"}),
         Case("person-token-new", typed={"name": "calendar"}, before=own_token),
         Case("incident-new", typed={"queues": ["nightly"]}),
@@ -248,6 +250,7 @@ EVERY: Final = [*BOUND, *(case for cases in FREE.values() for case in cases)]
 NO_ACT: Final = {
     **dict.fromkeys(("profile", "theme"), "cookies of this browser: test_without_scripts"),
     **dict.fromkeys(DOORS, "test_sign_in"),
+    "password": "of a password no receipt is kept, nor a digest: test_ways_in",
     **dict.fromkeys(
         ("task-reveal", "approval-reveal", "effect-reveal", "run-reveal", "event-reveal"),
         "each look is on record: test_reveals",
@@ -256,7 +259,9 @@ NO_ACT: Final = {
     "task-bulk-undo": "without a form, and undone once: test_bulks",
 }
 #: Answered by a page that shows a token once, and by the same page without it to a repeat.
-SHOWN_ONCE: Final = frozenset({"credential-new", "credential-rotate", "person-token-new"})
+SHOWN_ONCE: Final = frozenset(
+    {"credential-new", "credential-rotate", "person-token-new", "person-new", "person-code"}
+)
 
 
 @pytest.fixture(autouse=True)

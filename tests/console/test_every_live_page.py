@@ -45,6 +45,7 @@ STILL: Final = frozenset(
         *("audit", "audit-chain", "audit-run", "audit-pass"),
         *("downstream-new", "downstream-change", "downstream"),
         *("person", "person-role", "person-token-new", "person-token-revoke"),
+        *("person-new", "person-code", "password", "welcome"),
         *(
             "run-reveal",
             "event-reveal",

@@ -22,7 +22,7 @@ from tests.shadow.feeds import feeder, settle, tell
 
 _BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 #: Routes for those who aren't signed in yet, or for anybody: each is attacked by tests of its own.
-DOORS: Final = frozenset({"sign-in", "sign-out"})
+DOORS: Final = frozenset({"sign-in", "sign-out", "welcome"})
 
 
 @dataclass(frozen=True, slots=True)
