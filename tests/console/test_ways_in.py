@@ -113,7 +113,8 @@ def test_who_may_not_administer_makes_nobody_and_is_on_record(signed_in: Client)
     denied = Event.objects.filter(kind="REFUSED", actor="operator:olga", data__outcome="FORBIDDEN")
     assert {row.data["point"] for row in denied} == {"person-new", "person-code"}
     shown = signed_in.get("/people").content.decode()
-    assert 'aria-disabled="true" title="You may not manage' in shown
+    assert "New person…</span>" in shown
+    assert 'why-locked">You may not manage' in shown
 
 
 def test_a_password_that_is_guessed_or_typed_apart_is_not_set(as_admin: Client) -> None:
