@@ -12,28 +12,25 @@ from uuid import UUID
 
 import orjson
 
-from coordinator import digests
 from coordinator.actors import Actor
 from coordinator.fence import Point
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.rounds import Statement
 from coordinator.selectors.effects import find_effect
 from coordinator.states import EffectState
-from tenure.downstreams.base import Absent, Adapter, Bound, DontKnow, Found, Happened
+from tenure.downstreams.base import Adapter, Bound, DontKnow, Found
 
 from . import evidence
 from .effect_hearings import EffectHearing, open_effect
 from .events import EventKind
+from .heard import DONT_KNOW, hear
 from .reconciliation import Method, start_look_up
 from .texts import MAX_REASON_CHARS
 from .transactions import in_transaction
 
 ASK_SECONDS: Final = 10.0
-#: What a downstream says beyond this is cut; the digest is over the whole.
-MAX_TOLD_CHARS: Final = 20_000
 MIN_CHECK_MINUTES: Final = 1
 MAX_CHECK_MINUTES: Final = 30 * 24 * 60
-DONT_KNOW: Final = "DONT_KNOW"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +74,16 @@ def ask_downstream(*, effect_id: str, adapter: Adapter, actor: Actor) -> Answere
         condition=None if effect.condition is None else orjson.loads(effect.condition),
     )
     begun = time.monotonic()
-    said, detail, receipt = _said(_look(adapter, bound))
-    told = orjson.dumps([said, detail, receipt], default=str)
+    heard = hear(_look(adapter, bound))
     answer = Answered(
         lookup_id=started.lookup_id,
         started_at=started.started_at,
         dispatches=started.dispatches,
-        said=said,
-        detail=detail[:MAX_TOLD_CHARS],
-        receipt=receipt,
+        said=heard.said,
+        detail=heard.detail,
+        receipt=heard.receipt,
         milliseconds=round((time.monotonic() - begun) * 1000),
-        digest=digests.sha256(told),
+        digest=heard.digest,
     )
     return _keep(effect_id, answer, actor) or answer
 
@@ -97,16 +93,6 @@ def _look(adapter: Adapter, bound: Bound) -> Found:
         return adapter.look_up(bound, deadline=time.monotonic() + ASK_SECONDS)
     except Exception as error:  # noqa: BLE001 (whatever an operator's adapter raises, it has told nothing)
         return DontKnow(detail=f"the look-up failed: {type(error).__name__}")
-
-
-def _said(found: Found) -> tuple[str, str, Any]:
-    match found:
-        case Happened(receipt=receipt):
-            return "HAPPENED", "", receipt
-        case Absent(detail=detail):
-            return "NOT_HAPPENED", detail, None
-        case DontKnow(detail=detail):
-            return DONT_KNOW, detail, None
 
 
 @in_transaction

@@ -7,7 +7,7 @@ settles anything; a failed look-up, or "don't know", settles nothing and is trie
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -15,11 +15,19 @@ from coordinator.actors import Actor
 from coordinator.fence import Point
 from coordinator.outcomes import Refusal
 from coordinator.rounds import Statement, run_round
-from tenure.downstreams.base import Absent, Adapter, Bound, DontKnow, Found, Happened
+from tenure.downstreams.base import Adapter, Bound, DontKnow, Found
 
 from . import evidence
 from .effect_hearings import open_effect
-from .reconciliation import Finding, Method, Settled, Verdict, reconcile_effect, start_look_up
+from .heard import DONT_KNOW, hear
+from .reconciliation import (
+    Finding,
+    Method,
+    Settled,
+    Verdict,
+    reconcile_effect,
+    start_look_up,
+)
 from .transactions import in_transaction
 
 BATCH: Final = 20
@@ -82,26 +90,28 @@ def _ask(due: _Due, actor: Actor) -> bool:
     started = start_look_up(effect_id=effect_id, actor=actor)
     if isinstance(started, Refusal):
         return False
-    found = _look(due)
-    if isinstance(found, DontKnow):
-        _put_off(effect_id, actor, found.detail)
+    heard = hear(_look(due))
+    if not heard.settles:
+        stamp = {"lookup_id": started.lookup_id, "dispatches": started.dispatches}
+        _put_off(effect_id, actor, heard.said, {"detail": heard.detail, **stamp})
         return False
     verdict = Verdict(
-        finding=Finding.HAPPENED if isinstance(found, Happened) else Finding.NOT_HAPPENED,
+        finding=Finding(heard.said),
         dispatches=started.dispatches,
         method=Method.QUERY,
-        detail=found.detail if isinstance(found, Absent) else None,
+        detail=heard.detail or None,
         lookup_id=started.lookup_id,
-        receipt=found.receipt if isinstance(found, Happened) else None,
+        receipt=heard.receipt,
     )
     answer = reconcile_effect(effect_id=effect_id, verdict=verdict, actor=actor)
     if isinstance(answer, Settled):
         return True
-    _put_off(effect_id, actor, answer.detail)
+    # Not against its stamp: it did tell something, and a person may still settle by it.
+    _put_off(effect_id, actor, DONT_KNOW, {"detail": answer.detail})
     return False
 
 
-def _look(due: _Due) -> Happened | Absent | DontKnow:
+def _look(due: _Due) -> Found:
     try:
         found: Found = due.adapter.look_up(due.bound, deadline=time.monotonic() + ASK_SECONDS)
     except Exception as error:  # noqa: BLE001 (whatever an operator's adapter raises, it has told nothing)
@@ -110,7 +120,7 @@ def _look(due: _Due) -> Happened | Absent | DontKnow:
 
 
 @in_transaction
-def _put_off(effect_id: str, actor: Actor, detail: str) -> None:
+def _put_off(effect_id: str, actor: Actor, said: str, told: Mapping[str, Any]) -> None:
     """Keep what was learned, and ask again after a pause that doubles."""
     hearing = open_effect(effect_id, Point.RECONCILE, actor=actor)
     if hearing is None:
@@ -121,10 +131,10 @@ def _put_off(effect_id: str, actor: Actor, detail: str) -> None:
             effect_id=effect_id,
             dispatch_id=newest.dispatch_id if newest else None,
             kind=Method.QUERY,
-            said="DONT_KNOW",
+            said=said,
             actor=actor,
             at=hearing.clock,
-            detail={"detail": detail, "counted": False},
+            detail={**told, "counted": False},
         ),
         Statement(_LATER, (FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, effect_id)),
     )

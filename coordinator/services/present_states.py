@@ -26,6 +26,7 @@ from tenure.downstreams.base import Adapter, Bound, DontKnow, Present
 from . import evidence
 from .effect_hearings import open_effect
 from .events import EventKind
+from .heard import plain_text
 from .transactions import in_transaction
 
 ASK_SECONDS: Final = 10.0
@@ -123,8 +124,9 @@ def _told(answer: Present | DontKnow) -> tuple[str, str, bool | None] | DontKnow
 
 def _looked(told: tuple[str, str, bool | None] | DontKnow, *, milliseconds: int) -> Looked:
     if isinstance(told, DontKnow):
-        whole = told.detail.replace("\x00", "\ufffd").encode(errors="replace")
-        detail, digest = whole.decode()[:MAX_TOLD_CHARS], digests.sha256(whole)
+        detail = plain_text(told.detail)
+        digest = digests.sha256(detail.encode())
+        detail = detail[:MAX_TOLD_CHARS]
         return Looked(DONT_KNOW, None, "{}", None, detail, milliseconds, digest)
     state, facts, holds = told
     digest = digests.sha256(f"{state}\n{facts}".encode())

@@ -12,13 +12,16 @@ from coordinator.outcomes import Outcome, Refusal, not_found
 from coordinator.rounds import name_point, run_round
 from coordinator.selectors.console_downstreams import LastSent, read_last_sent
 from coordinator.selectors.downstreams import find_downstream
-from tenure.downstreams.base import Absent, Adapter, Bound, DontKnow, Found, Happened
+from tenure.downstreams.base import Adapter, Bound, DontKnow, Found
 
 from .events import EventKind, Fact, record
+from .heard import ABSENT, hear
 from .transactions import in_transaction
 
 ASK_SECONDS: Final = 10.0
 MAX_TOLD_CHARS: Final = 2_000
+#: How a trial names what is not there.
+_ABSENT: Final = "ABSENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,10 @@ def _look(adapter: Adapter, last: LastSent) -> Found:
 
 
 def _said(found: Found) -> tuple[str, str]:
-    match found:
-        case Happened(receipt=receipt):
-            text = orjson.dumps(receipt).decode()
-            return "HAPPENED", text[:MAX_TOLD_CHARS]
-        case Absent(detail=detail):
-            return "ABSENT", detail[:MAX_TOLD_CHARS]
-        case DontKnow(detail=detail):
-            return "DONT_KNOW", detail[:MAX_TOLD_CHARS]
+    heard = hear(found)
+    said = _ABSENT if heard.said == ABSENT else heard.said
+    text = heard.detail if heard.receipt is None else orjson.dumps(heard.receipt).decode()
+    return said, text[:MAX_TOLD_CHARS]
 
 
 def _fits(state: str, said: str) -> bool | None:

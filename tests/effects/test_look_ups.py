@@ -123,3 +123,14 @@ def test_an_adapter_that_raises_has_told_nothing(by: Worker) -> None:
 
     assert ask(Broken({})) == 0
     assert ledger.state(effect) == "UNKNOWN"
+
+
+def test_a_receipt_that_can_not_be_kept_settles_nothing_and_contradicts_an_absence(
+    by: Worker,
+) -> None:
+    effect = released(by)
+    assert ask(Register({effect.effect_id: "r\x00"})) == 0
+    kept = Evidence.objects.latest("id")
+    assert (kept.said, kept.detail["counted"]) == ("HAPPENED", False)
+    assert "receipt that can't be kept" in kept.detail["detail"]
+    assert ledger.state(effect) == "UNKNOWN"
