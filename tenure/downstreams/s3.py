@@ -97,13 +97,15 @@ class S3(Adapter):
         condition = _precondition(effect.condition)
         try:
             with closing(self._client(deadline)) as client:
-                head = client.head_object(Bucket=self._bucket, Key=effect.payload["key"])
+                head = self._head(client, effect.payload["key"])
         except ClientError as error:
-            if _status(error.response) == 404 and "IfNoneMatch" in condition:
-                return Absent(detail="no object has this key, as before")
             return DontKnow(detail=f"the look-up was answered with {error}")
         except BotoCoreError as error:
             return DontKnow(detail=f"{type(error).__name__}: {error}")
+        if head is None:
+            if "IfNoneMatch" in condition:
+                return Absent(detail="no object has this key, as before")
+            return DontKnow(detail="the object that was to be replaced is gone")
         if head["ETag"].strip('"') == condition.get("IfMatch"):
             return Absent(detail="the object is unchanged")
         if head.get("Metadata", {}).get(EFFECT) == effect.effect_id:
@@ -123,11 +125,11 @@ class S3(Adapter):
         there: dict[str, Json] | None = None
         try:
             with closing(self._client(deadline)) as client:
-                head = client.head_object(Bucket=self._bucket, Key=key)
-            there = self._content(key, head, form, deadline=deadline)
+                head = self._head(client, key)
+            if head is not None:
+                there = self._content(key, head, form, deadline=deadline)
         except ClientError as error:
-            if head is not None or _status(error.response) != 404:
-                return DontKnow(detail=f"the object could not be read: {error}")
+            return DontKnow(detail=f"the object could not be read: {error}")
         except BotoCoreError as error:
             return DontKnow(detail=f"{type(error).__name__}: {error}")
         return Present(
@@ -138,6 +140,31 @@ class S3(Adapter):
             if head
             else "IfNoneMatch" in condition,
         )
+
+    def _head(self, client: Any, key: str) -> Mapping[str, Any] | None:
+        """The object's head; None where the bucket is there and says that it has no such key.
+
+        A HEAD has no body to say why it is answered with 404: the bucket may be gone, or another one be meant, and
+        nothing is known of the key then. So a GET asks once more, and its error is named. Raises ClientError.
+        """
+        from botocore.exceptions import ClientError
+
+        try:
+            found: Mapping[str, Any] = client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if _status(error.response) != 404:
+                raise
+        else:
+            return found
+        try:
+            answer = client.get_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") == "NoSuchKey":
+                return None
+            raise
+        answer["Body"].close()  # somebody has written it in between
+        written: Mapping[str, Any] = answer
+        return written
 
     def _content(
         self, key: str, head: Mapping[str, Any], form: str, *, deadline: float

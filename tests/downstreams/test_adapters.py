@@ -47,6 +47,7 @@ from tenure.downstreams import (
     hints_of,
     replay_with,
 )
+from tenure.downstreams.base import Present
 from tenure.downstreams.git_process import Git
 from tenure.errors import NotEncodable
 from tests.downstreams import parts
@@ -364,6 +365,30 @@ def test_an_object_that_somebody_else_wrote_is_never_taken_for_ours() -> None:
         assert isinstance(part.adapter.look_up(second, deadline=second.deadline), DontKnow)
         assert isinstance(part.adapter.look_up(first, deadline=first.deadline), Happened)
         assert part.count(second) == 0
+
+
+@pytest.mark.parametrize("missing", ["bucket", "key"])
+def test_a_bucket_that_is_missing_is_no_object_that_is_missing(missing: str) -> None:
+    """A HEAD of either is the same 404; only one of them says that the call has not arrived."""
+    with parts.s3() as part:
+        call = part.call()
+        if missing == "bucket":
+            assert isinstance(part.adapter.send(call), Happened)
+            part.reject()
+        found = part.adapter.look_up(call, deadline=call.deadline)
+        present = part.adapter.present(call, deadline=call.deadline)
+        if missing == "bucket":
+            assert isinstance(found, DontKnow)
+            assert "NoSuchBucket" in found.detail
+            assert isinstance(present, DontKnow)
+            assert "NoSuchBucket" in present.detail
+            part.allow()
+            again = part.adapter.look_up(call, deadline=call.deadline)
+            assert isinstance(again, Happened)
+        else:
+            assert isinstance(found, Absent)
+            assert isinstance(present, Present)
+            assert (present.there, present.condition_holds) == (None, True)
 
 
 def test_an_object_is_changed_only_from_the_version_that_was_seen() -> None:
