@@ -351,6 +351,27 @@ def why_never(state: str) -> str:
     return bulk_words.why_never(state)
 
 
+#: What names a place in a list, in its address.
+_PLACES: Final = ("before", "after", "start", "held")
+
+
+@register.inclusion_tag("console/parts/pager.html", takes_context=True)
+def pager(
+    context: Context, older: object, *, place: str = "before", label: str = ""
+) -> dict[str, object]:
+    """Links to the first page of a list and to its next one, which begins at `older`; plain addresses, no scripts."""
+    request = context["request"]
+    first = request.GET.copy()
+    placed = [name for name in _PLACES if first.pop(name, None)]
+    further = first.copy()
+    further[place] = str(older)
+    return {
+        "first": f"{request.path}?{first.urlencode()}".rstrip("?") if placed else "",
+        "next": f"{request.path}?{further.urlencode()}" if older else "",
+        "label": label or _("Older"),
+    }
+
+
 @register.simple_tag
 def bound_to(seen: Seen) -> SafeString:
     """What the page shows of the form's subject; the decision is refused where it has changed."""

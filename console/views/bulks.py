@@ -19,7 +19,7 @@ from console.preferences import read_preferences
 from console.templatetags.console import spaced
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.seen import BulkSeen
-from coordinator.selectors.console_bulks import Bulk, list_bulks, read_bulk
+from coordinator.selectors.console_bulks import JOBS_SHOWN, Bulk, list_bulks, read_bulk
 from coordinator.services.bulk_steps import CHANGED
 from coordinator.services.bulk_undoing import undo_bulk
 from coordinator.services.bulks import (
@@ -41,7 +41,11 @@ _ORDER = ("", DONE, CHANGED, STOPPED, CANNOT)
 
 @page()
 def bulk_list(request: HttpRequest) -> HttpResponse:
-    context = {"bulks": [(*row, words_of(row[0].verb).verb) for row in list_bulks()]}
+    found = list_bulks(before=as_uuid(request.GET.get("before")))
+    context = {
+        "bulks": [(*row, words_of(row[0].verb).verb) for row in found[:JOBS_SHOWN]],
+        "older": found[JOBS_SHOWN - 1][0].bulk_id if len(found) > JOBS_SHOWN else None,
+    }
     return show(request, "console/bulks.html", context, every_seconds=10)
 
 

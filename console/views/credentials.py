@@ -21,6 +21,7 @@ from console.access_forms import (
 )
 from console.accesses import SCOPES, scope_sentences, standing_of
 from console.bindings import token_changes
+from console.filters import as_uuid
 from console.forms import Revocation, new_action_key
 from console.pages import page, refuse, shell_of, show
 from console.people import actor_of
@@ -41,12 +42,13 @@ _BOTH = ("GET", "HEAD", "POST")
 @page(needs="administer")
 def credential_list(request: HttpRequest) -> HttpResponse:
     now, revoked = shell_of(request).now, request.GET.get("revoked") == "1"
-    rows = credentials.all_credentials().order_by("-id")
+    rows = credentials.page_of_credentials(before=as_uuid(request.GET.get("before")))
     if not revoked:
         rows = rows.filter(revoked_at=None)
     found = [credentials.credential_record(row) for row in rows[: A_PAGE + 1]]
     listed = [(each, standing_of(each, now)) for each in found[:A_PAGE]]
-    context = {"listed": listed, "more": len(found) > A_PAGE, "revoked": revoked}
+    older = found[A_PAGE - 1].credential_id if len(found) > A_PAGE else None
+    context = {"listed": listed, "older": older, "revoked": revoked}
     return show(request, "console/credentials.html", context, every_seconds=10)
 
 

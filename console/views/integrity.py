@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
 from console.access_forms import take_faults
+from console.filters import as_uuid
 from console.forms import Reason
 from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
@@ -23,14 +24,18 @@ _BOTH = ("GET", "HEAD", "POST")
 
 @page()
 def integrity(request: HttpRequest) -> HttpResponse:
-    passes = [audit_record(row) for row in list_audits()[:PASSES_SHOWN]]
-    last = next((each for each in passes if each.finished_at), None)
+    newest = [audit_record(row) for row in list_audits()[: PASSES_SHOWN + 1]]
+    before = as_uuid(request.GET.get("before"))
+    earlier = list_audits().filter(audit_id__lt=before)[: PASSES_SHOWN + 1] if before else []
+    passes = [audit_record(row) for row in earlier] if before else newest
+    last = next((each for each in newest if each.finished_at), None)
     report = find_audit(last.audit_id) if last and last.broken else None
     context = {
-        "passes": passes,
+        "passes": passes[:PASSES_SHOWN],
+        "older": passes[PASSES_SHOWN - 1].audit_id if len(passes) > PASSES_SHOWN else None,
         "last": last,
         "watched": read_watch(),
-        "open": [each for each in passes if not each.finished_at],
+        "open": [each for each in newest if not each.finished_at],
         "findings": report.findings[:FINDINGS_SHOWN] if report else [],
         "may_run": permit(request, "operate_incidents"),
     }

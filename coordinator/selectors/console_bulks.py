@@ -95,10 +95,12 @@ def read_bulk(bulk_id: UUID) -> Bulk | None:
     )
 
 
-def list_bulks() -> list[tuple[BulkFacts, int, int]]:
-    """The newest jobs, each with its size and how many items have their outcome."""
+def list_bulks(*, before: UUID | None = None) -> list[tuple[BulkFacts, int, int]]:
+    """A page of jobs and one more, newest first, each with its size and how many items have their outcome."""
     rows = BulkJob.objects.annotate(total=Count("items"), done=Count("items__outcome"))
-    newest = rows.order_by("-bulk_id").values_list(*_FACTS, "total", "done")[:JOBS_SHOWN]
+    if before is not None:
+        rows = rows.filter(bulk_id__lt=before)
+    newest = rows.order_by("-bulk_id").values_list(*_FACTS, "total", "done")[: JOBS_SHOWN + 1]
     return [(BulkFacts(*row[:-2]), row[-2], row[-1]) for row in newest]
 
 

@@ -115,6 +115,12 @@ def all_credentials() -> QuerySet[Credential]:
     return Credential.objects.all()
 
 
+def page_of_credentials(*, before: UUID | None = None) -> QuerySet[Credential]:
+    """Newest first; page by `credential_id`, which is ordered by time."""
+    rows = Credential.objects.order_by("-credential_id")
+    return rows if before is None else rows.filter(credential_id__lt=before)
+
+
 def find_credential(credential_id: UUID) -> CredentialRecord | None:
     credential = Credential.objects.filter(credential_id=credential_id).first()
     return credential_record(credential) if credential else None
