@@ -89,7 +89,7 @@ class Switch(Typed):
     )
 
     def wanted_phrase(self, told: dict[str, Any]) -> str:
-        return f"switch to {told.get('to_pool', '')}"
+        return f"switch to {told.get('to_pool') or '…'}"
 
 
 class Resume(Step):

@@ -78,7 +78,15 @@ def pretty_json(text: str) -> str:
 
 def compact(value: Any) -> str:
     """A value out of an event's data, as short text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    match value:
+        case str():
+            return value
+        case list() if all(isinstance(each, str) for each in value):
+            return ", ".join(value)
+        case dict() if value and all(isinstance(each, str | int) for each in value.values()):
+            return ", ".join(f"{name} {compact(each)}" for name, each in value.items())
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def _plain(text: object) -> str:

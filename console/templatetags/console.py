@@ -37,7 +37,17 @@ _UNSAID: Final = frozenset({"address", "present_state"})
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 _OURS: Final = frozenset({"token_id", "credential_id", "credential", "fencing_token"})
 _OWN_FIELDS: Final = frozenset({"queue", "kind", "owner", "run"})
-_QUERY_WORDS: Final = {
+_FIELD_WORDS: Final = {
+    "reason": gettext_lazy("Reason"),
+    "name": gettext_lazy("Name"),
+    "role": gettext_lazy("Role"),
+    "pool": gettext_lazy("Pool"),
+    "queues": gettext_lazy("Queues"),
+    "to_pool": gettext_lazy("To which pool"),
+    "input": gettext_lazy("Input"),
+    "current": gettext_lazy("Password now"),
+    "password": gettext_lazy("New password"),
+    "again": gettext_lazy("The same again"),
     "q": gettext_lazy("Id, node or query"),
     "state": gettext_lazy("State"),
     "queue": gettext_lazy("Queue"),
@@ -334,9 +344,9 @@ def action_key() -> SafeString:
 
 
 @register.filter
-def query_word(name: str) -> str:
-    """What a part of a filter is called above its field."""
-    return str(_QUERY_WORDS.get(name, name))
+def field_word(name: str) -> str:
+    """What a field of a form, or a part of a filter, is called above it."""
+    return str(_FIELD_WORDS.get(name, name))
 
 
 @register.simple_tag

@@ -268,8 +268,8 @@ def _receipt(answer: StepTaken | CandidatesDecided) -> str:
     match answer.step:
         case "BUMPED":
             return _(
-                "The epoch is raised. Revoked: %(revoked)d claims; %(unknown)d effects are UNKNOWN,"
-                " %(void)d approvals VOID."
+                "The epoch is raised. Claims revoked: %(revoked)d. Effects UNKNOWN: %(unknown)d."
+                " Approvals VOID: %(void)d."
             ) % {
                 "revoked": answer.revoked,
                 "unknown": answer.unknown_effects,
@@ -388,8 +388,11 @@ def _terminal(request: HttpRequest, found: IncidentRecord, number: int) -> Termi
     epochs = {lane.name: lane.scheduler_epoch for lane in found.queues}
     bound = {"version": found.version, "epochs": epochs, "confirm": _confirm(found)}
     bound["percent"] = first_part(found)
-    shown = incident_step(found.incident_id, number, **bound)  # type: ignore[arg-type]
-    under_way = found.ended_at is None and STOP < number < REPORT
+    over = (
+        STOP < number < at_hand(found)
+    )  # it can't be taken again: only the incident is left to be read
+    shown = incident_step(found.incident_id, 1 if over else number, **bound)  # type: ignore[arg-type]
+    under_way = not over and found.ended_at is None and STOP < number < REPORT
     return replace(terminal(shown, origin_of(request)), is_open=under_way)
 
 
@@ -409,7 +412,7 @@ def _of_step(found: IncidentRecord, number: int, gate: Gate | None) -> dict[str,
             return {"undecided": results}
         case 5:
             pools = console_incidents.pools_to_switch_to(names)
-            return {"pools": pools}
+            return {"pools": pools, "active": {lane.active_pool for lane in found.queues}}
         case 6:
             return {"canary": console_incidents.read_canary(found), "percent": first_part(found)}
         case 7:

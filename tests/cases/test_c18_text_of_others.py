@@ -257,5 +257,6 @@ def test_c18_4_a_value_reads_the_same_in_list_and_detail(
     ):
         for name in where:
             if (name, shown) != ("shadow", html.escape(ALL[:190])):
-                assert shown in client_of_mallory.get(pages[name]).content.decode(), name
+                page = client_of_mallory.get(pages[name]).content.decode()
+                assert shown in page.replace("<wbr>", ""), name  # where a line may break
     assert Queue.objects.filter(name=NAME).exists()

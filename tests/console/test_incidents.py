@@ -167,7 +167,7 @@ def test_a_second_person_raises_it_once(siege: Siege) -> None:
     pages = [ben.post(path(incident_id, 3), sent, follow=True) for _ in range(2)]
     receipts = {str(next(iter(each.context["messages"]))) for each in pages}
     assert receipts == {
-        "The epoch is raised. Revoked: 3 claims; 1 effects are UNKNOWN, 0 approvals VOID."
+        "The epoch is raised. Claims revoked: 3. Effects UNKNOWN: 1. Approvals VOID: 0."
     }
     assert Queue.objects.get(name=QUEUE).scheduler_epoch == 2
     page = pages[0].content.decode()

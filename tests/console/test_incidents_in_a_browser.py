@@ -86,7 +86,7 @@ def test_two_people_in_two_browsers_take_it_to_the_end(
     assert other.evaluate("document.activeElement.id") == "id_phrase"
     other.fill("#id_phrase", QUEUE)
     other.click("#decision button:has-text('Raise the epoch')")
-    expect(other.locator(".alert.calm")).to_contain_text("Revoked: 3 claims")
+    expect(other.locator(".alert.calm")).to_contain_text("Claims revoked: 3.")
     # The first person's page sees it, and locks what was about the incident as it stood.
     expect(olga.locator("[data-changed]")).to_be_visible()
     expect(olga.locator("#decision button:has-text('Raise the epoch')")).to_be_disabled()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from console.diffs import compare
-from console.visible import coded, compact, pretty_json, visible, visible_in_attribute
+from console.visible import coded, compact, pretty_json, visible, visible_in_attribute, visible_name
 from coordinator.record_masks import masked_record
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -75,8 +75,21 @@ def test_every_character_that_changes_direction_or_takes_no_room_is_drawn() -> N
 def test_json_is_indented_and_cut_json_is_left_alone() -> None:
     assert pretty_json('{"a":[1,"ü"]}') == '{\n  "a": [\n    1,\n    "ü"\n  ]\n}'
     assert pretty_json('{"a":[1,') == '{"a":[1,'
-    assert compact({"a": 1}) == '{"a": 1}'
+    assert compact({"a": [1]}) == '{"a": [1]}'
     assert compact("x") == "x"
+
+
+def test_small_values_of_events_read_as_words() -> None:
+    assert compact(["send", "notify"]) == "send, notify"
+    assert compact({"reviews": 2, "open": True}) == "reviews 2, open true"
+    assert compact({}) == "{}"
+
+
+def test_a_long_name_breaks_at_its_seams_and_a_short_one_not() -> None:
+    assert visible_name("merge/all") == "merge/all"
+    assert visible_name("analyse coordinator/fence.py") == "analyse coordinator/<wbr>fence.py"
+    assert visible_name("AWAITING_APPROVAL") == "AWAITING_<wbr>APPROVAL"
+    assert visible_name("<b>/" + "x" * 30) == "&lt;b&gt;/" + "x" * 30
 
 
 def test_a_difference_is_told_line_by_line() -> None:
