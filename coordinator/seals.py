@@ -90,6 +90,30 @@ def last_arrival(effect: EffectRow, dispatches: Sequence[DispatchRow]) -> dateti
     return max(deadlines) + timedelta(seconds=effect.settle_seconds) if deadlines else None
 
 
+def key_forgotten_at(effect: EffectRow, dispatches: Sequence[DispatchRow]) -> datetime | None:
+    """From when on no call of these can be known by its key any more, whenever it arrived; None for no key.
+
+    A call that is sent after that is a first one. It is safe where none of these can arrive any more (PREPARED).
+    """
+    arrival = last_arrival(effect, dispatches)
+    if effect.key_valid_seconds is None or arrival is None:
+        return None
+    return arrival + timedelta(seconds=effect.key_valid_seconds)
+
+
+def sendable_at(
+    effect: EffectRow, dispatches: Sequence[DispatchRow], clock: datetime
+) -> datetime | None:
+    """From when on a PREPARED effect with a key that grew old can be sent; None where its key bars nothing now."""
+    if effect.guarantee != Guarantee.IDEMPOTENT_KEY or not effect.dispatches:
+        return None
+    takes = timedelta(seconds=effect.call_timeout_seconds + effect.settle_seconds)
+    if key_still_valid(effect, clock + takes):
+        return None
+    forgotten_at = key_forgotten_at(effect, dispatches)
+    return forgotten_at if forgotten_at is not None and clock < forgotten_at else None
+
+
 def absence_seal(
     effect: EffectRow,
     dispatches: Sequence[DispatchRow],

@@ -166,8 +166,14 @@ class Intent:
             if settled.receipt is None:
                 raise
             return replace(effect, state="COMMITTED", receipt=settled.receipt)
-        except ReconcileFirst:
-            return self._calls.read(self.effect_id)
+        except ReconcileFirst as error:
+            stands = self._calls.read(self.effect_id)
+            if stands.state in (
+                "PREPARED",
+                "RESENDABLE",
+            ):  # not sent for now: its key has grown too old
+                raise Unsettled(str(error), effect=stands, asks_again=True) from error
+            return stands
         dispatch_id = accepted.acceptance.dispatch_id
         try:
             sent = self._adapter.send(_call(effect, accepted))

@@ -21,7 +21,7 @@ from console.settling_forms import Absent, Asserted, Happened, StillUnknown
 from console.stakes import plain_stake, stake_of
 from console.visible import compact
 from coordinator.outcomes import Outcome, Refusal
-from coordinator.seals import Seal
+from coordinator.seals import Seal, sendable_at
 from coordinator.secrets import mask_text, mask_value, unmask
 from coordinator.selectors import console_effect, console_effects
 from coordinator.selectors.console_effect import EffectFacts
@@ -31,7 +31,7 @@ from coordinator.selectors.effects import group_effects
 from coordinator.services import asking, reconciliation
 from coordinator.services.reconciliation import Finding, Method, Settled, Verdict
 from coordinator.site.adapters import registered_adapters
-from coordinator.states import MAY_BE_OUT
+from coordinator.states import MAY_BE_OUT, EffectState
 
 SHOWN: Final = 50
 MAX_GROUPS: Final = 50
@@ -288,6 +288,9 @@ def _show(
         "arrival": last_arrival_of(found),
         "arrived": _past(last_arrival_of(found), now),
         "key_ends": key_ends(found),
+        "sendable_at": sendable_at(found.row, found.calls, now)
+        if found.row.state == EffectState.PREPARED
+        else None,
         "outlook_due": _past(outlook.since, now),
         "assertion_due": _past(outlook.assertion_since, now),
         "settled": settled,

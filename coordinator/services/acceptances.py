@@ -14,7 +14,7 @@ from coordinator.gates import try_downstream_of
 from coordinator.ids import new_id
 from coordinator.outcomes import Outcome, Refusal, Retry, not_found
 from coordinator.rounds import Statement
-from coordinator.seals import EffectRow, key_still_valid
+from coordinator.seals import EffectRow, key_still_valid, sendable_at
 from coordinator.states import (
     ApprovalState,
     AttemptState,
@@ -230,21 +230,27 @@ class _Acceptance:
         return None
 
     def _key_refusal(self) -> Refusal | None:
-        """A key that the downstream may forget before a call can have arrived is not a key any more."""
+        """A key that the downstream may forget before a call can have arrived is not a key any more (adr/0027).
+
+        Where nothing of it is out, a call is a first one again once the downstream has forgotten all that went before.
+        """
         effect = self.effect
+        if effect.state == EffectState.PREPARED:
+            at = sendable_at(effect, self.slot.dispatches, self.hearing.clock)
+            return None if at is None else self._old_key(_NOTHING_OUT.format(at=at.isoformat()), at)
         if effect.guarantee != Guarantee.IDEMPOTENT_KEY or not effect.dispatches:
             return None
-        last = self.hearing.clock + timedelta(
-            seconds=effect.call_timeout_seconds + effect.settle_seconds
-        )
-        if key_still_valid(effect, last):
+        takes = timedelta(seconds=effect.call_timeout_seconds + effect.settle_seconds)
+        if key_still_valid(effect, self.hearing.clock + takes):
             return None
-        return Refusal(
-            Outcome.RECONCILE_FIRST,
-            "The key's validity would end before this call can have arrived; an operator must settle the effect.",
-            evidence_recorded=True,
-            extra={"effects": [brief(effect)]},
-        )
+        return self._old_key(_MAY_ARRIVE)
+
+    def _old_key(self, told: str, at: datetime | None = None) -> Refusal:
+        extra: dict[str, Any] = {"effects": [brief(self.effect)]}
+        if at is not None:
+            extra["sendable_at"] = at.isoformat()
+        detail = f"The key's validity would end before this call can have arrived. {told}"
+        return Refusal(Outcome.RECONCILE_FIRST, detail, evidence_recorded=True, extra=extra)
 
     def _granted(self) -> UUID | None:
         """The approval that this dispatch consumes, if a person has given one that still stands."""
@@ -396,6 +402,14 @@ INSERT INTO coordinator_dispatch
    call_deadline)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
+_NOTHING_OUT: Final = (
+    "Nothing of it is out: from {at} on, when the downstream has forgotten the key, it is sent as a first call;"
+    " or revise the task, whose effects have keys of their own."
+)
+_MAY_ARRIVE: Final = (
+    "An earlier call may still arrive: an operator settles the effect first, by its receipt or by asserting its"
+    " absence; or cancels the task."
+)
 _ACCEPT: Final = """
 UPDATE coordinator_effectslot SET state = 'ACCEPTED', dispatches = dispatches + 1, accepted_at = %s,
   first_accepted_at = coalesce(first_accepted_at, %s), call_deadline = %s, unknown_since = NULL,

@@ -1,5 +1,7 @@
 """One acceptance permits one transmission; a lost answer is never sent again blindly (contract 8.2, 8.3)."""
 
+from datetime import timedelta
+
 import pytest
 
 from coordinator.actors import Worker, system
@@ -7,9 +9,13 @@ from coordinator.models import Dispatch, Event, Evidence
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.services.acceptances import Accepted
 from coordinator.services.deadlines import pass_deadlines
+from coordinator.services.effect_rows import EffectView
+from coordinator.services.endings import release_attempt
+from coordinator.services.grants import Claim
 from coordinator.services.reports import Recorded
-from coordinator.states import DispatchOutcome, Guarantee
+from coordinator.states import DispatchOutcome, Guarantee, TaskState
 from tests import world
+from tests.console.test_approvals import client_of
 from tests.effects import ledger
 from tests.history import nothing_moves
 
@@ -184,4 +190,76 @@ def test_a_key_that_would_be_forgotten_before_the_call_can_have_arrived_is_not_s
     second = world.claim_one(by=by, owner="second")
     assert not isinstance(ledger.absent(effect, by=by, fence=second.fence), Refusal)
     ledger.pass_time(effect, seconds=111)  # 200 - (30 to send + 60 to arrive) = 110
-    assert refused(ledger.try_accept(effect, second.fence, by=by)) is Outcome.RECONCILE_FIRST
+    answer = ledger.try_accept(effect, second.fence, by=by)
+    assert refused(answer) is Outcome.RECONCILE_FIRST
+    assert isinstance(answer, Refusal)
+    assert "An earlier call may still arrive: an operator settles the effect first" in answer.detail
+
+
+#: Of the effects below: 30 seconds to send, 60 to arrive, and then a key that is good for 200.
+FORGOTTEN = 290
+
+
+def put_aside(by: Worker, *, seconds: float) -> tuple[Claim, EffectView]:
+    """An effect with a key whose call was refused by its downstream; its task is claimed by a second owner."""
+    claim, effect, accepted = ledger.sent(
+        by=by, guarantee=Guarantee.IDEMPOTENT_KEY, key_valid_seconds=200
+    )
+    ledger.report(effect, claim, accepted, DispatchOutcome.REFUSED, by=by)
+    world.lapse(claim.fence.task_id)
+    second = world.claim_one(by=by, owner="second")
+    assert ledger.state(effect) == "PREPARED"
+    ledger.pass_time(effect, seconds=seconds)
+    return second, effect
+
+
+def test_where_nothing_is_out_an_old_key_is_sent_as_a_first_one_once_it_is_forgotten(
+    by: Worker,
+) -> None:
+    claim, effect = put_aside(by, seconds=FORGOTTEN - 5)
+    before = world.fingerprint()
+    answer = ledger.try_accept(effect, claim.fence, by=by)
+    assert refused(answer) is Outcome.RECONCILE_FIRST
+    assert isinstance(answer, Refusal)
+    deadline = ledger.slot(effect).call_deadline
+    assert deadline is not None
+    at = deadline + timedelta(seconds=60 + 200)
+    assert answer.extra["sendable_at"] == at.isoformat()
+    assert f"from {at.isoformat()} on" in answer.detail
+    assert "revise the task" in answer.detail
+    assert world.fingerprint() == before
+    page = f"/effects/{effect.effect_id}"
+    told = "it is sent as a first call once the downstream has forgotten the key"
+    anna = client_of("anna")
+    assert told in anna.get(page).content.decode()
+    ledger.pass_time(effect, seconds=6)
+    assert told not in anna.get(page).content.decode()
+    accepted = ledger.try_accept(effect, claim.fence, by=by)
+    assert isinstance(accepted, Accepted)
+    assert (accepted.dispatch_number, accepted.idempotency_key) == (2, effect.effect_id)
+
+
+def test_an_old_key_whose_absence_was_asserted_goes_on_by_an_approval(by: Worker) -> None:
+    claim, effect, _ = ledger.sent(by=by, guarantee=Guarantee.IDEMPOTENT_KEY, key_valid_seconds=200)
+    release_attempt(attempt_id=claim.fence.attempt_id, fence=claim.fence, worker=by)
+    paula = ledger.person("paula")
+    ledger.pass_time(effect, seconds=FORGOTTEN + 1)
+    assert refused(ledger.absent(effect, by=paula)) is Outcome.ABSENCE_NOT_SEALED
+    assert not isinstance(ledger.asserted(effect, by=paula), Refusal)
+    assert ledger.state(effect) == "PREPARED"
+    second = world.claim_one(by=by, owner="second")
+    parked = ledger.try_accept(effect, second.fence, by=by)
+    assert refused(parked) is Outcome.APPROVAL_REQUIRED
+    ledger.say_yes(ledger.approval(parked))
+    third = world.claim_one(by=by, owner="third")
+    assert isinstance(ledger.try_accept(effect, third.fence, by=by), Accepted)
+
+
+def test_a_second_call_under_an_old_key_is_sealed_by_no_look_up_by_key(by: Worker) -> None:
+    """Its validity counts from the first acceptance: what the key says of the second is a person's to judge."""
+    claim, effect = put_aside(by, seconds=FORGOTTEN + 1)
+    assert isinstance(ledger.try_accept(effect, claim.fence, by=by), Accepted)
+    release_attempt(attempt_id=claim.fence.attempt_id, fence=claim.fence, worker=by)
+    assert world.task(claim.fence.task_id).state == TaskState.AWAITING_RECONCILIATION
+    answer = ledger.absent(effect, by=ledger.person("paula"), dispatches=2)
+    assert refused(answer) is Outcome.ABSENCE_NOT_SEALED

@@ -12,6 +12,7 @@ from . import ledger
 from .rules import Guarantee, Model, may_be_out, receipt_on_file
 from .world import (
     KEY_FRESH,
+    KEY_LAPSED,
     Answer,
     Approval,
     Call,
@@ -78,12 +79,15 @@ def _accepts(model: Model, world: World, who: str, stale: int) -> Iterator[Step]
         yield Step(who, text, after)
         return
     keyed = model.downstream.guarantee is Guarantee.IDEMPOTENT_KEY and rules.key_window_at_accept
-    if keyed and count and world.place != KEY_FRESH:
+    starts_anew = keyed and world.place == KEY_LAPSED and world.effect == Effect.PREPARED
+    if keyed and count and world.place != KEY_FRESH and not starts_anew:
         return
     wrong = Violation.STALE_OWNER if stale else None
     if receipt_on_file(world):
         wrong = Violation.RECEIPT_IGNORED
     after = ledger.accept(model, world, stale=stale)
+    if starts_anew:  # no call that went before can arrive: the key is known from this one on
+        after = after._replace(place=KEY_FRESH)
     yield Step(who, f"accepts dispatch {count + 1}", after, wrong)
 
 

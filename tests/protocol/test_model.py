@@ -34,7 +34,7 @@ from .scenarios import (
 from .search import ARROWS, TooLarge, search
 from .story import tell
 from .stuck import stuck
-from .world import Call, Effect, Task, Violation
+from .world import KEY_LAPSED, Call, Effect, Task, Violation
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 DEAD = (CONDITIONAL_DEAD, KEYED_DEAD, RESERVED_DEAD, GATED_DEAD, QUERIED_DEAD, BLIND_DEAD)
@@ -141,6 +141,20 @@ def test_without_that_some_absences_can_only_be_asserted(downstream: Downstream)
     """In an incident nothing is sent again, and a re-send seal does not open the gate: it takes a person's word."""
     worlds, _ = stuck(Model(downstream=downstream))
     assert worlds > 0
+
+
+def test_a_slot_whose_key_was_forgotten_goes_on_where_nothing_is_out() -> None:
+    """And with a call that may still arrive it does not."""
+    reached = searching.reachable(Model(downstream=KEYED_DEAD))
+    old = [world for world in reached if world.place == KEY_LAPSED and len(world.dispatches) == 1]
+    goes = {
+        world.effect
+        for world in old
+        for step in searching.successors(Model(downstream=KEYED_DEAD), world)
+        if "accepts dispatch 2" in step.text
+    }
+    assert goes == {Effect.PREPARED}
+    assert {Effect.RESENDABLE, Effect.UNKNOWN} <= {world.effect for world in old}
 
 
 def test_a_taken_over_worker_that_wakes_can_still_send_and_nothing_comes_of_it() -> None:
