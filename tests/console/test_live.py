@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
-from playwright.sync_api import Page, Request, Response
+from playwright.sync_api import Page, Request, Response, Route
 
 from coordinator.fence import Fence
 from coordinator.models import Approval
@@ -127,6 +128,41 @@ def test_it_rests_while_a_person_types_or_selects_in_it(
     assert page.inner_text("#live-state [data-word]") == "Paused while text is selected"
     page.evaluate("getSelection().removeAllRanges()")
     assert poll(page).status in (200, 304)
+
+
+def test_a_row_that_is_ticked_while_a_poll_is_out_stays_ticked_among_rows_that_change(
+    opened: Open, scene: Scene, operator: Any
+) -> None:
+    """A selected row holds the next poll back; one that is on its way already comes home to it."""
+    page = opened(user=operator).page
+    page.goto("/tasks?queue=review&state=READY")
+    ready = page.locator("#live tbody tr").evaluate_all("rows => rows.map(row => row.id)")
+    mine, others = ready[-1], ready[:-1]
+    assert others, "there is no row beside it"
+    on_their_way: list[Route] = []
+    is_poll = polls_of(page)
+    page.route(
+        "**/tasks?*",
+        lambda route: on_their_way.append(route) if is_poll(route.request) else route.continue_(),
+    )
+    for number, other in enumerate(others[:2], start=1):
+        with page.expect_request(is_poll):
+            page.evaluate(POLL)
+        page.check(f"#{mine} [data-select]")
+        world.claim_one(
+            by=scene.worker, queue_name="review", of=UUID(other.removeprefix("t-")), owner="agent-9"
+        )
+        world.submit(world.node(f"late {number}"), queue_name="review")
+        on_their_way.pop().continue_()
+        page.wait_for_selector(f"#{other}.strayed >> text=CLAIMED")
+        assert page.is_checked(f"#{mine} [data-select]")
+        assert page.inner_text("[data-selected]") == "1"
+        assert page.locator("[data-select]:checked").count() == 1
+        page.evaluate("document.activeElement.blur()")
+        assert polls_sent(page) == 0
+        page.uncheck(f"#{mine} [data-select]")
+        page.evaluate("document.activeElement.blur()")
+    assert page.locator("#live tbody tr").evaluate_all("rows => rows.map(row => row.id)") == ready
 
 
 def test_a_hidden_tab_asks_for_nothing(opened: Open, scene: Scene, operator: Any) -> None:

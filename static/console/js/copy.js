@@ -30,5 +30,6 @@ export async function copy(text) {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
-  if (button) copy(button.dataset.copy);
+  // What is shown once stands in the page once: the button has no copy of its own.
+  if (button) copy(button.dataset.copy || button.previousElementSibling.textContent);
 });
