@@ -5,8 +5,10 @@ of Machado, Oliveira and Fernandes (2009) at severity 1, differences in CIE 1976
 """
 
 import re
-from itertools import combinations
+from collections.abc import Iterator
+from itertools import combinations, product
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -92,43 +94,97 @@ def colours(request: pytest.FixtureRequest) -> dict[str, str]:
     return found
 
 
-def test_text_can_be_read_on_every_surface(colours: dict[str, str]) -> None:
-    pairs = [
-        (text, surface) for text in ("text", "text2", "accent") for surface in (*SURFACES, "s2")
-    ]
-    pairs += [
+Pairs = frozenset[tuple[str, str]]
+TEXT: Final[Pairs] = frozenset(
+    {
+        *product(("text", "text2", "accent"), (*SURFACES, "s2")),
         ("accent", "accent-bg"),
         ("text", "accent-bg"),
         ("text2", "accent-bg"),
         ("on-accent", "accent"),
-    ]
-    low = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
-    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
-
-
-def test_the_words_of_chips_can_be_read(colours: dict[str, str]) -> None:
-    grounds = {tone: (f"{tone}-bg", *SURFACES) for tone in TONES}
-    low = {
-        (tone, ground): contrast(colours[f"{tone}-fg"], colours[ground])
-        for tone in TONES
-        for ground in grounds[tone]
+        *((f"{tone}-fg", ground) for tone in TONES for ground in (f"{tone}-bg", *SURFACES)),
     }
-    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
+)
+MARKS: Final[Pairs] = frozenset(product((*TONES, "ctl"), SURFACES))
+#: Fills that are pale on purpose, with the colour of the outline by which they are seen.
+OUTLINED: Final = {"blocked": "ctl"}
+#: Hairlines between what space and words tell apart already: decoration, but not nothing.
+LINES: Final[Pairs] = frozenset(product(("border",), SURFACES))
+
+
+def low(colours: dict[str, str], pairs: Pairs, least: float) -> dict[tuple[str, str], float]:
+    ratios = {(one, other): contrast(colours[one], colours[other]) for one, other in pairs}
+    return {pair: round(ratio, 2) for pair, ratio in ratios.items() if ratio < least}
+
+
+def rules() -> Iterator[tuple[str, dict[str, str]]]:
+    """Each rule of our stylesheets: its selector and what it declares."""
+    for sheet in sorted(TOKENS.parent.glob("*.css")):
+        text = re.sub(r"/\*.*?\*/", "", sheet.read_text(), flags=re.DOTALL)
+        for selector, body in re.findall(r"([^{};]+)\{([^{}]*)\}", text):
+            declared = (line.partition(":") for line in body.split(";") if ":" in line)
+            yield (
+                f"{sheet.name} {selector.strip()}",
+                {name.strip(): value.strip() for name, _, value in declared},
+            )
+
+
+def colour_of(value: str) -> str | None:
+    """The token that a declaration names, if it names one of the colours."""
+    found = re.fullmatch(r"var\(--([a-z0-9-]+)\)", value)
+    return found[1] if found and found[1] in themes()["light"] else None
+
+
+def test_text_can_be_read_on_every_surface_and_chip(colours: dict[str, str]) -> None:
+    assert low(colours, TEXT, 4.5) == {}
+
+
+def test_text_can_be_read_on_the_ground_that_its_own_rule_gives_it(colours: dict[str, str]) -> None:
+    pairs = set()
+    for _selector, declared in rules():
+        text = colour_of(declared.get("color", ""))
+        ground = colour_of(declared.get("background", declared.get("background-color", "")))
+        if text and ground:
+            pairs.add((text, ground))
+    assert len(pairs) > 12
+    assert low(colours, frozenset(pairs), 4.5) == {}
 
 
 def test_marks_and_borders_of_controls_can_be_seen(colours: dict[str, str]) -> None:
-    low = {
-        (mark, ground): contrast(colours[mark], colours[ground])
-        for mark in (*TONES, "ctl")
-        for ground in SURFACES
-    }
-    assert {pair: ratio for pair, ratio in low.items() if ratio < 3} == {}
+    assert low(colours, MARKS, 3) == {}
+    assert low(colours, LINES, 1.2) == {}
+
+
+def test_a_pale_fill_has_an_outline_that_can_be_seen() -> None:
+    filled = {colour_of(declared.get("fill", "")): declared for _, declared in rules()}
+    for fill, outline in OUTLINED.items():
+        assert colour_of(filled[fill].get("stroke", "")) == outline, fill
+        assert {outline} <= {mark for mark, _ground in MARKS}
 
 
 @pytest.mark.parametrize("vision", MACHADO)
 def test_marks_can_be_told_apart_by_everyone(colours: dict[str, str], vision: str) -> None:
     near = {
         pair: round(difference(colours[pair[0]], colours[pair[1]], vision), 1)
-        for pair in combinations(TONES, 2)
+        for pair in combinations((*TONES, *OUTLINED), 2)
     }
     assert {pair: how_far for pair, how_far in near.items() if how_far < 8} == {}
+
+
+def test_no_colour_is_left_unmeasured() -> None:
+    measured = {name for pair in TEXT | MARKS | LINES for name in pair} | set(OUTLINED)
+    assert set(themes()["light"]) - measured == set(), "a token that no pair measures"
+
+
+def test_no_colour_stands_outside_the_tokens_and_none_is_misspelt() -> None:
+    """A colour written in a rule has one theme only; `var()` of a name that there is not paints nothing."""
+    written, asked, declared_names = [], set(), set()
+    for selector, declared in rules():
+        declared_names |= {name[2:] for name in declared if name.startswith("--")}
+        for name, value in declared.items():
+            asked |= set(re.findall(r"var\(--([a-z0-9-]+)\)", value))
+            own = selector.startswith("tokens.css ") and name.startswith("--")
+            if not own and re.search(r"#[0-9a-f]{3,8}\b|\b(?:rgb|hsl|oklch|lab)a?\(", value):
+                written.append(f"{selector}: {name}: {value}")
+    assert written == []
+    assert asked - declared_names == set()

@@ -122,6 +122,10 @@ def test_revoking_a_credential_end_to_end(opened: Open, scene: Scene, admin: Any
     page.click("text=Create the credential")
     token = page.inner_text("[data-token] code")
     assert find_worker(token=token) is not None
+    window.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("[data-token] [data-copy]")
+    page.wait_for_selector("#say:has-text('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == token
     page.click("text=I have put it away")
     assert token not in page.content()
     page.goto(f"/credentials/{scene.credential}")
