@@ -10,6 +10,8 @@ from coordinator.site import environment
 from coordinator.site.places import default_places
 
 POSTGRESQL = "django.db.backends.postgresql"
+#: The same, with a pool that looks before it hands out.
+ENGINE = "coordinator.site.postgresql"
 
 
 def database_url(state: Path) -> str:
@@ -42,6 +44,7 @@ def database_settings(state: Path) -> dict[str, Any]:
         raise ImproperlyConfigured(
             "DATABASE_URL has no database name. Write postgresql://USER@HOST:5432/NAME."
         )
+    parsed["ENGINE"] = ENGINE
     options: dict[str, Any] = parsed.setdefault("OPTIONS", {})
     options["application_name"] = environment.text("TENURE_PROCESS_NAME", "tenure")
     options["options"] = " ".join(filter(None, [options.get("options", ""), *_server_timeouts()]))
@@ -88,8 +91,9 @@ def server_keywords() -> dict[str, Any]:
 def drop_broken_connections() -> None:
     """After an answer of 5xx: where this thread's connection is broken, its pool's idle ones likely are as well.
 
-    PostgreSQL has restarted, or another took over. Each broken one would cost a later call its
-    answer; asked all at once, they are replaced now.
+    PostgreSQL has restarted, or another took over. What its server has ended is put away before it is used
+    (postgresql/base.py); what a network has dropped without a word would cost a later call its answer each.
+    Asked all at once, they are replaced now.
     """
     from django.db import connections
 
