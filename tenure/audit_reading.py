@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenure.calling import Calling
 from tenure.decoding import decode
 from tenure.errors import UnexpectedAnswer
 from tenure.records import Json
-from tenure.retrying import Repeat
-from tenure.transport import Answer
 
 #: Lines that one call asks for, and parts that one verification takes.
 LINES_AT_ONCE = 500
@@ -52,7 +50,7 @@ class AuditVerification:
     next_number: int | None = None
 
 
-class AuditReading(ABC):
+class AuditReading(Calling):
     """What `Client` can do about the audit's chain."""
 
     def audit_seal(self) -> AuditSeal:
@@ -101,16 +99,3 @@ class AuditReading(ABC):
             return self._get("audit/lines", asked).body
         body: dict[str, Json] = {"first": first, "limit": LINES_AT_ONCE, "reason": reveal}
         return self._post("audit/lines/reveal", body).body
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...

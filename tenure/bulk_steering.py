@@ -5,19 +5,16 @@ A set is frozen by a review, started by the same person, worked through in the b
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeVar
-from urllib.parse import quote
+from typing import Literal
 
+from tenure.calling import Calling, segment
 from tenure.decoding import decode
 from tenure.records import Json
 from tenure.retrying import Repeat
-from tenure.transport import Answer
 
-Record = TypeVar("Record")
 Verb = Literal["cancel", "reopen", "snooze", "wake"]
 
 
@@ -86,7 +83,7 @@ class Waiting:
     was: datetime | None = None
 
 
-class BulkSteering(ABC):
+class BulkSteering(Calling):
     """What `Client` can do to many tasks, and about the time that one waits for."""
 
     def bulks(self) -> Iterator[Bulk]:
@@ -95,12 +92,12 @@ class BulkSteering(ABC):
 
     def bulk(self, bulk_id: str) -> Bulk:
         """How far a job is."""
-        return decode(Bulk, self._get(f"bulk/{_part(bulk_id)}").body)
+        return decode(Bulk, self._get(f"bulk/{segment(bulk_id)}").body)
 
     def bulk_items(self, bulk_id: str, *, outcome: str | None = None) -> Iterator[BulkItem]:
         """The job's tasks; `outcome` such as CHANGED, or empty for those that wait."""
         filters = {} if outcome is None else {"outcome": outcome}
-        return self._pages(f"bulk/{_part(bulk_id)}/items", filters, BulkItem)
+        return self._pages(f"bulk/{segment(bulk_id)}/items", filters, BulkItem)
 
     def review_bulk(
         self,
@@ -127,16 +124,18 @@ class BulkSteering(ABC):
         body: dict[str, Json] = {"reason": reason}
         if not_before is not None:
             body["not_before"] = not_before.isoformat()
-        return decode(BulkStarted, self._post(f"bulk/{_part(bulk_id)}/start", body).body)
+        return decode(BulkStarted, self._post(f"bulk/{segment(bulk_id)}/start", body).body)
 
     def stop_bulk(self, bulk_id: str, *, reason: str) -> BulkStopped:
         """Leave what has not had its turn alone. Refused once it is over; look before you repeat it."""
-        answer = self._post(f"bulk/{_part(bulk_id)}/stop", {"reason": reason}, repeat=Repeat.NEVER)
+        answer = self._post(
+            f"bulk/{segment(bulk_id)}/stop", {"reason": reason}, repeat=Repeat.NEVER
+        )
         return decode(BulkStopped, answer.body)
 
     def undo_bulk(self, bulk_id: str) -> BulkStarted:
         """Take a snooze back as a whole, by a job of its own. A repeat gets the same receipt."""
-        return decode(BulkStarted, self._post(f"bulk/{_part(bulk_id)}/undo", {}).body)
+        return decode(BulkStarted, self._post(f"bulk/{segment(bulk_id)}/undo", {}).body)
 
     def snooze(
         self, task_id: str, *, not_before: datetime, reason: str, expected_state_version: int
@@ -150,7 +149,7 @@ class BulkSteering(ABC):
             "reason": reason,
             "expected_state_version": expected_state_version,
         }
-        answer = self._post(f"tasks/{_part(task_id)}/snooze", body, repeat=Repeat.NEVER)
+        answer = self._post(f"tasks/{segment(task_id)}/snooze", body, repeat=Repeat.NEVER)
         return decode(Waiting, answer.body)
 
     def wake(self, task_id: str, *, reason: str, expected_state_version: int) -> Waiting:
@@ -159,32 +158,5 @@ class BulkSteering(ABC):
             "reason": reason,
             "expected_state_version": expected_state_version,
         }
-        answer = self._post(f"tasks/{_part(task_id)}/wake", body, repeat=Repeat.NEVER)
+        answer = self._post(f"tasks/{segment(task_id)}/wake", body, repeat=Repeat.NEVER)
         return decode(Waiting, answer.body)
-
-    # -- how: the client's own ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...
-
-    @abstractmethod
-    def _pages(
-        self, path: str, filters: Mapping[str, str], kind: type[Record]
-    ) -> Iterator[Record]: ...
-
-
-def _part(value: str) -> str:
-    """One segment of a path, whatever is in it."""
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")

@@ -10,15 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
-from urllib.parse import parse_qs, quote, urlsplit
+from typing import IO, Self
 
 from tenure.audit_reading import AuditReading
 from tenure.blobs import fetch_blob
 from tenure.bulk_steering import BulkSteering
+from tenure.calling import object_of, segment
 from tenure.decoding import decode
 from tenure.effect_steering import EffectSteering
-from tenure.errors import UnexpectedAnswer
 from tenure.incident_steering import IncidentSteering
 from tenure.records import (
     Attempt,
@@ -40,13 +39,6 @@ from tenure.revealing import Revealing
 from tenure.rollout_steering import RolloutSteering
 from tenure.transport import Answer, Call, Retried, Transport, json_bytes
 from tenure.view_keeping import ViewKeeping
-
-Record = TypeVar("Record")
-
-#: Pages that one listing walks at most; a listing that needs more wants a filter.
-MOST_PAGES = 10_000
-#: Rows of one page.
-LARGEST_PAGE = "200"
 
 
 class Client(
@@ -136,7 +128,7 @@ class Client(
 
     def run(self, run_id: str) -> Run:
         """One run."""
-        return decode(Run, self._get(f"runs/{_part(run_id)}").body)
+        return decode(Run, self._get(f"runs/{segment(run_id)}").body)
 
     def runs(self, **filters: str) -> Iterator[Run]:
         """Runs, newest first, page by page; `filters` as in the URL: queue, state."""
@@ -144,7 +136,7 @@ class Client(
 
     def task(self, task_id: str) -> Task:
         """One task."""
-        return decode(Task, self._get(f"tasks/{_part(task_id)}").body)
+        return decode(Task, self._get(f"tasks/{segment(task_id)}").body)
 
     def tasks(self, **filters: str) -> Iterator[Task]:
         """Tasks, page by page; `filters` as in the URL: queue, state, run_id, kind, owner."""
@@ -152,19 +144,19 @@ class Client(
 
     def attempts(self, task_id: str) -> Iterator[Attempt]:
         """The attempts of a task."""
-        return self._pages(f"tasks/{_part(task_id)}/attempts", {}, Attempt)
+        return self._pages(f"tasks/{segment(task_id)}/attempts", {}, Attempt)
 
     def events(self, task_id: str) -> Iterator[Mapping[str, Json]]:
         """What happened to a task, in order, as recorded."""
-        return self._raw_pages(f"tasks/{_part(task_id)}/events", {})
+        return self._raw_pages(f"tasks/{segment(task_id)}/events", {})
 
     def explain(self, task_id: str) -> Explanation:
         """Why a task is not running."""
-        return decode(Explanation, self._get(f"tasks/{_part(task_id)}/explain").body)
+        return decode(Explanation, self._get(f"tasks/{segment(task_id)}/explain").body)
 
     def candidates(self, task_id: str) -> tuple[Candidate, ...]:
         """Every result that attempts of this task put forward, the canonical one among them."""
-        page = _object(self._get(f"tasks/{_part(task_id)}/candidates"))
+        page = object_of(self._get(f"tasks/{segment(task_id)}/candidates"))
         return tuple(decode(Candidate, row) for row in page.get("results", ()))
 
     def fetch_blob(self, attempt_id: str, name: str, into: IO[bytes]) -> str:
@@ -173,15 +165,15 @@ class Client(
 
     def lineage(self, run_id: str) -> Mapping[str, Json]:
         """Which commits each commit of a run was made from (contract 11)."""
-        return _object(self._get(f"runs/{_part(run_id)}/lineage"))
+        return object_of(self._get(f"runs/{segment(run_id)}/lineage"))
 
     def memory(self, namespace: str, key: str) -> Fact:
         """The newest version of a key of shared memory; NotFound where it was never written."""
-        return decode(Fact, self._get(f"memory/{_part(namespace)}/{_part(key)}").body)
+        return decode(Fact, self._get(f"memory/{segment(namespace)}/{segment(key)}").body)
 
     def queue(self, name: str) -> Queue:
         """A queue with its epoch, intake and policy."""
-        return decode(Queue, self._get(f"queues/{_part(name)}").body)
+        return decode(Queue, self._get(f"queues/{segment(name)}").body)
 
     def queues(self) -> Iterator[Queue]:
         """The queues that this token may see."""
@@ -196,11 +188,11 @@ class Client(
         body: dict[str, Json] = {"reason": reason}
         if expected_state_version is not None:
             body["expected_state_version"] = expected_state_version
-        return _receipt(self._post(f"tasks/{_part(task_id)}/cancel", body))
+        return _receipt(self._post(f"tasks/{segment(task_id)}/cancel", body))
 
     def cancel_run(self, run_id: str, *, reason: str) -> Cancellation:
         """Cancel every unfinished task of a run in one transaction."""
-        return _receipt(self._post(f"runs/{_part(run_id)}/cancel", {"reason": reason}))
+        return _receipt(self._post(f"runs/{segment(run_id)}/cancel", {"reason": reason}))
 
     def revise(
         self,
@@ -213,7 +205,7 @@ class Client(
     ) -> Revised:
         """Put a new revision with another input in a task's place; the old one is SUPERSEDED (contract 10)."""
         body = {"expected_state_version": expected_state_version, "input": input, "reason": reason}
-        answer = self._post(f"tasks/{_part(task_id)}/revise", body, key=key or new_key())
+        answer = self._post(f"tasks/{segment(task_id)}/revise", body, key=key or new_key())
         return decode(Revised, answer.body, tries=answer.tries)
 
     def reopen(self, task_id: str, *, reason: str, expected_state_version: int) -> Reopened:
@@ -222,7 +214,7 @@ class Client(
         Not repeated when its answer is lost: the repeat would be refused for the version that the first one raised.
         """
         body = {"expected_state_version": expected_state_version, "reason": reason}
-        answer = self._post(f"tasks/{_part(task_id)}/reopen", body, repeat=Repeat.NEVER)
+        answer = self._post(f"tasks/{segment(task_id)}/reopen", body, repeat=Repeat.NEVER)
         return decode(Reopened, answer.body)
 
     def release_hold(
@@ -233,7 +225,7 @@ class Client(
         A repeat is `replayed`. Refused with RECONCILE_FIRST while one of its effects is UNKNOWN.
         """
         body = {"expected_state_version": expected_state_version, "reason": reason}
-        answer = self._post(f"tasks/{_part(task_id)}/restore-hold/release", body)
+        answer = self._post(f"tasks/{segment(task_id)}/restore-hold/release", body)
         return decode(HoldReleased, answer.body)
 
     def request(
@@ -263,75 +255,10 @@ class Client(
         """What is no JSON, such as the metrics, written as it is."""
         self._download(path, into, params or {})
 
-    # -- how ----------------------------------------------------------------------------------------------------
-
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
-        return self._transport.send(
-            Call(method="GET", path=path, params=params or {}, repeat=Repeat.BY_NATURE)
-        )
-
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer:
-        headers = {"Content-Type": "application/json"}
-        if key is not None:
-            headers["Idempotency-Key"] = key
-            repeat = Repeat.BY_KEY
-        call = Call(
-            method="POST", path=path, content=json_bytes(body), headers=headers, repeat=repeat
-        )
-        return self._transport.send(call)
-
-    def _download(self, path: str, into: IO[bytes], params: Mapping[str, str]) -> None:
-        headers = {"Accept": "*/*"}
-        self._transport.send(
-            Call(
-                method="GET",
-                path=path,
-                params=params,
-                into=into,
-                headers=headers,
-                repeat=Repeat.NEVER,
-            )
-        )
-
-    def _pages(self, path: str, filters: Mapping[str, str], kind: type[Record]) -> Iterator[Record]:
-        return (decode(kind, row) for row in self._raw_pages(path, filters))
-
-    def _raw_pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        params = {"limit": LARGEST_PAGE, **filters}
-        for _ in range(MOST_PAGES):
-            page = _object(self._get(path, params))
-            yield from page.get("results", ())
-            if not page.get("next"):
-                return
-            # Only the query is taken from the link: the token never follows it to another host.
-            params = {
-                name: values[-1] for name, values in parse_qs(urlsplit(page["next"]).query).items()
-            }
-
 
 def new_key() -> str:
     """An Idempotency-Key for one logical call."""
     return uuid.uuid4().hex
-
-
-def _part(value: str) -> str:
-    """One segment of a path, whatever is in it."""
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")
-
-
-def _object(answer: Answer) -> Mapping[str, Any]:
-    if not isinstance(answer.body, Mapping):
-        raise UnexpectedAnswer(f"expected an object, got {type(answer.body).__name__}")
-    return answer.body
 
 
 def _receipt(answer: Answer) -> Cancellation:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeVar
-from urllib.parse import quote
+from typing import Literal
 
+from tenure.calling import Calling, segment
 from tenure.decoding import decode
 from tenure.effect_calls import LookUp
 from tenure.records import Effect, Json
 from tenure.retrying import Repeat
-from tenure.transport import Answer
-
-Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +137,7 @@ class EffectDetail:
     approval_ids: tuple[str, ...] = ()
 
 
-class EffectSteering(ABC):
+class EffectSteering(Calling):
     """What `Client` can do about effects."""
 
     def effects(self, **filters: str) -> Iterator[Effect]:
@@ -150,7 +146,7 @@ class EffectSteering(ABC):
 
     def task_effects(self, task_id: str) -> tuple[Effect, ...]:
         """The effects of a task, by slot."""
-        return decode(_Effects, self._get(f"tasks/{_part(task_id)}/effects").body).results
+        return decode(_Effects, self._get(f"tasks/{segment(task_id)}/effects").body).results
 
     def effect(self, effect_id: str) -> Effect:
         """One effect as it stands."""
@@ -158,7 +154,7 @@ class EffectSteering(ABC):
 
     def effect_detail(self, effect_id: str) -> EffectDetail:
         """One effect with its evidence and the ids of its approvals."""
-        return decode(EffectDetail, self._get(f"effects/{_part(effect_id)}").body)
+        return decode(EffectDetail, self._get(f"effects/{segment(effect_id)}").body)
 
     def evidence(self, effect_id: str) -> tuple[Mapping[str, Json], ...]:
         """Everything that anybody has said about an effect: reports, late receipts, look-ups, a person's word."""
@@ -166,7 +162,7 @@ class EffectSteering(ABC):
 
     def begin_look_up(self, effect_id: str) -> LookUp:
         """Stamp a look-up, before the downstream is asked by the exact effect_id or receipt."""
-        answer = self._post(f"effects/{_part(effect_id)}/lookups", {})
+        answer = self._post(f"effects/{segment(effect_id)}/lookups", {})
         return decode(LookUp, answer.body)
 
     def reconcile(
@@ -193,7 +189,7 @@ class EffectSteering(ABC):
             body["receipt"] = receipt
         if lookup_id is not None:
             body["lookup_id"] = lookup_id
-        return decode(Settled, self._post(f"effects/{_part(effect_id)}/reconcile", body).body)
+        return decode(Settled, self._post(f"effects/{segment(effect_id)}/reconcile", body).body)
 
     def approvals(self, **filters: str) -> Iterator[Approval]:
         """Approvals, newest first; `filters` as in the URL: state, queue, downstream, task_id."""
@@ -201,36 +197,36 @@ class EffectSteering(ABC):
 
     def approval(self, approval_id: str) -> Approval:
         """One approval with its payload and decisions."""
-        return decode(Approval, self._get(f"approvals/{_part(approval_id)}").body)
+        return decode(Approval, self._get(f"approvals/{segment(approval_id)}").body)
 
     def approve(self, approval_id: str, *, payload_digest: str, comment: str = "") -> Decided:
         """Approve the payload with exactly this digest: the one that you have seen."""
         body = {"payload_digest": payload_digest, "comment": comment}
-        return decode(Decided, self._post(f"approvals/{_part(approval_id)}/approve", body).body)
+        return decode(Decided, self._post(f"approvals/{segment(approval_id)}/approve", body).body)
 
     def reject(
         self, approval_id: str, *, payload_digest: str, reason: str, reason_code: str = "OTHER"
     ) -> Decided:
         """Reject it; the task fails with the reason."""
         body = {"payload_digest": payload_digest, "reason": reason, "reason_code": reason_code}
-        return decode(Decided, self._post(f"approvals/{_part(approval_id)}/reject", body).body)
+        return decode(Decided, self._post(f"approvals/{segment(approval_id)}/reject", body).body)
 
     def ask_for_changes(
         self, approval_id: str, *, payload_digest: str, reason: str
     ) -> ChangesAsked:
         """Say no to this payload and what to do otherwise: the task is revised, its next claim carries the words."""
         body = {"payload_digest": payload_digest, "reason": reason}
-        answer = self._post(f"approvals/{_part(approval_id)}/ask-for-changes", body)
+        answer = self._post(f"approvals/{segment(approval_id)}/ask-for-changes", body)
         return decode(ChangesAsked, answer.body)
 
     def pass_approval(self, approval_id: str, *, to: str, reason: str) -> Passed:
         """Make it another person's turn; who may decide stays as it is."""
         body = {"to": to, "reason": reason}
-        return decode(Passed, self._post(f"approvals/{_part(approval_id)}/pass", body).body)
+        return decode(Passed, self._post(f"approvals/{segment(approval_id)}/pass", body).body)
 
     def present_state(self, approval_id: str) -> PresentState:
         """What its downstream told last of what is there now; NotFound where nobody has looked."""
-        return decode(PresentState, self._get(f"approvals/{_part(approval_id)}/present").body)
+        return decode(PresentState, self._get(f"approvals/{segment(approval_id)}/present").body)
 
     def look_at_present(self, approval_id: str) -> PresentState:
         """Have the downstream of a request that waits asked what is there now: evidence, which decides nothing.
@@ -238,32 +234,5 @@ class EffectSteering(ABC):
         Never repeated by itself: each look is a request to somebody else's server. Raises AlreadySettled where the
         request is over, InvalidInput where no adapter that can tell is registered.
         """
-        answer = self._post(f"approvals/{_part(approval_id)}/present", {}, repeat=Repeat.NEVER)
+        answer = self._post(f"approvals/{segment(approval_id)}/present", {}, repeat=Repeat.NEVER)
         return decode(PresentState, answer.body)
-
-    # -- how: the client's own ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...
-
-    @abstractmethod
-    def _pages(
-        self, path: str, filters: Mapping[str, str], kind: type[Record]
-    ) -> Iterator[Record]: ...
-
-
-def _part(value: str) -> str:
-    """One segment of a path, whatever is in it."""
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")

@@ -11,20 +11,16 @@ TenureError
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, Literal, TypeVar
-from urllib.parse import quote
+from typing import IO, Literal
 
+from tenure.calling import Calling, segment
 from tenure.decoding import decode
 from tenure.errors import Problem, TryLater, refusals
 from tenure.records import Json
-from tenure.retrying import Repeat
 from tenure.transport import Answer
-
-Record = TypeVar("Record")
 
 
 class WrongStep(Problem):
@@ -167,7 +163,7 @@ class CandidatesDecided:
     replayed: bool = False
 
 
-class IncidentSteering(ABC):
+class IncidentSteering(Calling):
     """What `Client` can do about incidents. A step may carry the version that was seen."""
 
     def incidents(self, **filters: str) -> Iterator[Incident]:
@@ -176,7 +172,7 @@ class IncidentSteering(ABC):
 
     def incident(self, incident_id: str) -> Incident:
         """One incident with its queues and steps."""
-        return decode(Incident, self._get(f"incidents/{_part(incident_id)}").body)
+        return decode(Incident, self._get(f"incidents/{segment(incident_id)}").body)
 
     def open_incident(
         self, *, queues: Sequence[str] | None, reason: str, key: str | None = None
@@ -188,7 +184,7 @@ class IncidentSteering(ABC):
 
     def preview_bump(self, incident_id: str) -> BumpPreview:
         """What the bump would take back as things stand."""
-        return decode(BumpPreview, self._get(f"incidents/{_part(incident_id)}/preview").body)
+        return decode(BumpPreview, self._get(f"incidents/{segment(incident_id)}/preview").body)
 
     def bump_incident(
         self,
@@ -206,7 +202,7 @@ class IncidentSteering(ABC):
 
     def incident_gate(self, incident_id: str) -> IncidentGate:
         """What of the old epoch is still out."""
-        return decode(IncidentGate, self._get(f"incidents/{_part(incident_id)}/gate").body)
+        return decode(IncidentGate, self._get(f"incidents/{segment(incident_id)}/gate").body)
 
     def decide_candidates(
         self,
@@ -257,11 +253,11 @@ class IncidentSteering(ABC):
 
     def incident_report(self, incident_id: str) -> Json:
         """The whole story, as it is told in JSON."""
-        return self._get(f"incidents/{_part(incident_id)}/report").body
+        return self._get(f"incidents/{segment(incident_id)}/report").body
 
     def write_incident_report(self, incident_id: str, into: IO[bytes]) -> None:
         """The same story as a Markdown document, written into a file."""
-        self._download(f"incidents/{_part(incident_id)}/report", into, {"format": "markdown"})
+        self._download(f"incidents/{segment(incident_id)}/report", into, {"format": "markdown"})
 
     def _step(
         self, incident_id: str, step: str, body: Mapping[str, Json], expected_version: int | None
@@ -274,38 +270,8 @@ class IncidentSteering(ABC):
         seen: dict[str, Json] = (
             {} if expected_version is None else {"expected_version": expected_version}
         )
-        return self._post(f"incidents/{_part(incident_id)}/{step}", {**body, **seen})
-
-    # -- how: the client's own ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...
-
-    @abstractmethod
-    def _pages(
-        self, path: str, filters: Mapping[str, str], kind: type[Record]
-    ) -> Iterator[Record]: ...
-
-    @abstractmethod
-    def _download(self, path: str, into: IO[bytes], params: Mapping[str, str]) -> None: ...
+        return self._post(f"incidents/{segment(incident_id)}/{step}", {**body, **seen})
 
 
 def _new_key() -> str:
     return uuid.uuid4().hex
-
-
-def _part(value: str) -> str:
-    """One segment of a path, whatever is in it."""
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
 
+from tenure.calling import Calling, segment
 from tenure.decoding import decode
 from tenure.records import Json
-from tenure.retrying import Repeat
-from tenure.transport import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +20,7 @@ class Revealed:
     places: tuple[str, ...]
 
 
-class Revealing(ABC):
+class Revealing(Calling):
     """What `Client` can show of what is masked. All raise NotFound, Forbidden; InvalidInput where nothing is masked."""
 
     def reveal(
@@ -38,7 +35,7 @@ class Revealing(ABC):
         body: dict[str, Json] = {"part": part}
         if evidence_id is not None:
             body["evidence_id"] = evidence_id
-        return self._revealed(f"effects/{_part(effect_id)}", body, reason)
+        return self._revealed(f"effects/{segment(effect_id)}", body, reason)
 
     def reveal_task(
         self,
@@ -52,11 +49,11 @@ class Revealing(ABC):
         """`part` is input or result; error, of an attempt; or candidate, of an attempt, with this digest."""
         named = {"attempt_id": attempt_id, "result_digest": result_digest}
         body = {name: value for name, value in named.items() if value is not None}
-        return self._revealed(f"tasks/{_part(task_id)}", {"part": part, **body}, reason)
+        return self._revealed(f"tasks/{segment(task_id)}", {"part": part, **body}, reason)
 
     def reveal_run(self, run_id: str, *, reason: str) -> Revealed:
         """The metadata of a run."""
-        return self._revealed(f"runs/{_part(run_id)}", {}, reason)
+        return self._revealed(f"runs/{segment(run_id)}", {}, reason)
 
     def reveal_event(self, event_id: int, *, reason: str) -> Revealed:
         """What an event says, without the address of who did it."""
@@ -74,20 +71,3 @@ class Revealing(ABC):
     def _revealed(self, path: str, body: Mapping[str, Json], reason: str) -> Revealed:
         answer = self._post(f"{path}/reveal", {**body, "reason": reason})
         return decode(Revealed, answer.body)
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...
-
-
-def _part(value: str) -> str:
-    """One segment of a path, whatever is in it."""
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")

@@ -8,20 +8,15 @@ TenureError
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
+from tenure.calling import Calling, segment
 from tenure.decoding import decode
 from tenure.errors import TryLater, refusals
 from tenure.records import Json
-from tenure.retrying import Repeat
-from tenure.transport import Answer
-
-Record = TypeVar("Record")
 
 
 class GateClosed(TryLater):
@@ -171,31 +166,13 @@ class ShadowRound:
     events: int
 
 
-class RolloutSteering(ABC):
+class RolloutSteering(Calling):
     """What a `Client` can do about shadow and rollout; mixed into it."""
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...
-
-    @abstractmethod
-    def _pages(
-        self, path: str, filters: Mapping[str, str], kind: type[Record]
-    ) -> Iterator[Record]: ...
 
     def shadow(self, queue: str, *, window_hours: int = 24) -> ShadowSummary:
         """How the two sides compare in a queue."""
         params = {"window_hours": str(window_hours)}
-        return decode(ShadowSummary, self._get(f"queues/{_part(queue)}/shadow", params).body)
+        return decode(ShadowSummary, self._get(f"queues/{segment(queue)}/shadow", params).body)
 
     def shadow_rounds(self, **filters: str) -> Iterator[ShadowRound]:
         """Rounds, newest first; `filters` as in the URL: queue, verdict, mismatch, explained, task_key, source."""
@@ -203,7 +180,7 @@ class RolloutSteering(ABC):
 
     def shadow_round(self, round_id: str) -> Mapping[str, Json]:
         """One round with the events behind it and what people said about it, as the API tells it."""
-        body: Mapping[str, Json] = self._get(f"shadow/rounds/{_part(round_id)}").body
+        body: Mapping[str, Json] = self._get(f"shadow/rounds/{segment(round_id)}").body
         return body
 
     def explain_round(
@@ -220,13 +197,13 @@ class RolloutSteering(ABC):
         body: dict[str, Json] = {"reason": reason, "triage": triage, "link": link}
         given = {"class": of_class, "expires_at": expires_at}
         body.update({name: value for name, value in given.items() if value is not None})
-        answer = self._post(f"shadow/rounds/{_part(round_id)}/explain", body)
+        answer = self._post(f"shadow/rounds/{segment(round_id)}/explain", body)
         told: Mapping[str, Json] = answer.body
         return told
 
     def promotion(self, queue: str) -> Promotion:
         """The gate of the queue's next stage, measured now."""
-        return decode(Promotion, self._get(f"queues/{_part(queue)}/promotion").body)
+        return decode(Promotion, self._get(f"queues/{segment(queue)}/promotion").body)
 
     def promote(
         self, queue: str, *, expected_stage: str, confirm: str, reason: str
@@ -236,7 +213,7 @@ class RolloutSteering(ABC):
         Nothing moves until another person has confirmed it (`confirm_promotion`).
         """
         body = {"expected_stage": expected_stage, "confirm": confirm, "reason": reason}
-        return decode(PromotionAsked, self._post(f"queues/{_part(queue)}/promote", body).body)
+        return decode(PromotionAsked, self._post(f"queues/{segment(queue)}/promote", body).body)
 
     def promotion_requests(self, **filters: str) -> Iterator[PromotionRequest]:
         """Requests, newest first; `filters` as in the URL: queue, state."""
@@ -244,7 +221,7 @@ class RolloutSteering(ABC):
 
     def promotion_request(self, request_id: str) -> PromotionRequest:
         """One request with the figures that it is based on."""
-        return decode(PromotionRequest, self._get(f"promotions/{_part(request_id)}").body)
+        return decode(PromotionRequest, self._get(f"promotions/{segment(request_id)}").body)
 
     def confirm_promotion(
         self,
@@ -265,20 +242,14 @@ class RolloutSteering(ABC):
             "reason": reason,
             "alone": alone,
         }
-        return decode(Promoted, self._post(f"promotions/{_part(request_id)}/confirm", body).body)
+        return decode(Promoted, self._post(f"promotions/{segment(request_id)}/confirm", body).body)
 
     def withdraw_promotion(self, request_id: str, *, reason: str) -> PromotionRequest:
         """Call a request off; the request as it stands then."""
-        self._post(f"promotions/{_part(request_id)}/withdraw", {"reason": reason})
+        self._post(f"promotions/{segment(request_id)}/withdraw", {"reason": reason})
         return self.promotion_request(request_id)
 
     def demote(self, queue: str, *, to_stage: str, expected_stage: str, reason: str) -> StageSet:
         """Move a queue back, which bumps its epoch: whatever was claimed there is fenced."""
         body = {"to_stage": to_stage, "expected_stage": expected_stage, "reason": reason}
-        return decode(StageSet, self._post(f"queues/{_part(queue)}/demote", body).body)
-
-
-def _part(value: str) -> str:
-    if not value:
-        raise ValueError("an empty id names nothing")
-    return quote(value, safe="")
+        return decode(StageSet, self._post(f"queues/{segment(queue)}/demote", body).body)

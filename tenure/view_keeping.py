@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
+from tenure.calling import Calling
 from tenure.decoding import decode
 from tenure.records import Json
 from tenure.retrying import Repeat
@@ -32,7 +31,7 @@ class _Views:
     results: tuple[SavedView, ...]
 
 
-class ViewKeeping(ABC):
+class ViewKeeping(Calling):
     """What `Client` can do about saved views. Changes are not repeated: look before you send one again."""
 
     def views(self, *, counts: bool = False) -> tuple[SavedView, ...]:
@@ -55,16 +54,3 @@ class ViewKeeping(ABC):
 
     def _change(self, path: str, **body: Json) -> Answer:
         return self._post(path, body, repeat=Repeat.NEVER)
-
-    @abstractmethod
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Answer: ...
-
-    @abstractmethod
-    def _post(
-        self,
-        path: str,
-        body: Mapping[str, Json],
-        *,
-        key: str | None = None,
-        repeat: Repeat = Repeat.BY_NATURE,
-    ) -> Answer: ...

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from tenure.calling import segment
 from tenure.digests import payload_digest
 from tenure.downstreams import headers as names
 from tenure.effect_errors import AlreadyRedeemed, PayloadConflict
@@ -164,7 +165,7 @@ class Gate:
             headers["Idempotency-Key"] = key
         call = Call(
             method="POST",
-            path=f"effects/{_part(shown.effect_id)}/{verb}",
+            path=f"effects/{segment(shown.effect_id)}/{verb}",
             content=json_bytes(body),
             headers=headers,
             repeat=Repeat.BY_NATURE if key is None else Repeat.BY_KEY,
@@ -174,9 +175,3 @@ class Gate:
 
 def _malformed(detail: str) -> Turned:
     return Turned(outcome="MALFORMED", status=400, detail=detail)
-
-
-def _part(value: str) -> str:
-    from urllib.parse import quote
-
-    return quote(value, safe="")
