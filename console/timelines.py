@@ -16,6 +16,8 @@ from coordinator.states import LIVE_ATTEMPT, AttemptState
 WIDTH, TOP, LANE = 980, 34, 40
 #: Half a mark, from a mark to its words, and a sign of them, at 11 pixels and bold.
 _HALF, _BESIDE, _SIGN = 9, 12, 7.2
+#: Words of a break and of an epoch that are nearer than this cover each other.
+_APART: Final = 100
 #: Whose words stay where there is no room for all; the table below the drawing has them all.
 _GRAVITY: Final = ("fenced", "unknown", "failed", "commit", "quiet", "staged")
 MAX_LANES: Final = 40
@@ -86,7 +88,7 @@ class Timeline:
     height: int
     lanes: tuple[Lane, ...]
     ticks: tuple[tuple[int, datetime], ...]
-    breaks: tuple[tuple[int, timedelta], ...]
+    breaks: tuple[tuple[int, int, timedelta], ...]  # x, y of its words, how long
     epochs: tuple[tuple[int, str], ...]
     now_x: int | None
     left_out: int
@@ -100,11 +102,13 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
         return None
     marks = _by_attempt([*history.refusals, *history.staged, *history.unsure])
     since = shown[0].started_at
-    bumps = [mark for mark in history.bumps if mark.at >= since]
     live = shown[-1].state in LIVE_ATTEMPT
     instants = [
         moment for each in shown for moment in _instants(each, marks.get(each.attempt_id, ()))
     ]
+    # What was bumped after its last word is no part of its story, and would press the rest together.
+    until = now if live else max(instants)
+    bumps = [mark for mark in history.bumps if since <= mark.at <= until]
     instants += [mark.at for mark in bumps]
     if live:
         instants += [now, max(now, shown[-1].lease_expires_at)]
@@ -121,11 +125,15 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
         )
         lanes.append(lane)
         above = attempt
+    height = TOP + len(lanes) * LANE + 10
+    epochs = [axis.x(mark.at) for mark in bumps]
     return Timeline(
-        height=TOP + len(lanes) * LANE + 10,
+        height=height,
         lanes=tuple(lanes),
         ticks=tuple(axis.ticks()),
-        breaks=tuple(((axis.x(a) + axis.x(b)) // 2, b - a) for a, b in axis.breaks),
+        breaks=tuple(
+            (x, _label_y(x, epochs, height), length) for x, length in _places_of_breaks(axis)
+        ),
         epochs=tuple(
             (axis.x(mark.at), f"{mark.data.get('from', '?')} → {mark.data.get('to', '?')}")
             for mark in bumps
@@ -134,6 +142,15 @@ def draw_timeline(history: History, *, now: datetime) -> Timeline | None:
         left_out=history.total - len(shown),
         spans_days=axis.first.date() != axis.last.date(),
     )
+
+
+def _places_of_breaks(axis: Axis) -> list[tuple[int, timedelta]]:
+    return [((axis.x(a) + axis.x(b)) // 2, b - a) for a, b in axis.breaks]
+
+
+def _label_y(x: int, epochs: Iterable[int], height: int) -> int:
+    """Above the lanes, or below them where an epoch has its words there."""
+    return height - 2 if any(abs(x - epoch) < _APART for epoch in epochs) else TOP - 4
 
 
 def _by_attempt(marks: Sequence[Mark]) -> dict[object, list[Mark]]:
@@ -178,14 +195,15 @@ def _lane(
         bars=tuple(_bars(attempt, axis, now)),
         renewals=tuple(axis.x(moment) for moment in attempt.renewed_at),
         ghost=ghost,
-        points=tuple(_with_room(points)),
+        points=tuple(_with_room(points, breaks=[x for x, _length in _places_of_breaks(axis)])),
         taken_from=axis.x(attempt.started_at) if took_over else None,
     )
 
 
-def _with_room(points: Sequence[Point]) -> list[Point]:
+def _with_room(points: Sequence[Point], *, breaks: Sequence[int]) -> list[Point]:
     """The same marks, their words on the side where they cover neither others' words nor marks; else without words."""
     taken = [(point.x - _HALF, point.x + _HALF) for point in points]
+    taken += [(x - _HALF // 2, x + _HALF // 2) for x in breaks]
     above: list[tuple[int, int]] = []
     placed = list(points)
     order = sorted(range(len(points)), key=lambda at: (_GRAVITY.index(points[at].shape), -at))

@@ -152,14 +152,47 @@ def test_a_long_rest_is_drawn_short_with_a_break() -> None:
     assert drawn.spans_days
 
 
+def bumped(at: float) -> Mark:
+    return Mark("EPOCH_BUMPED", None, START + timedelta(seconds=at), None, 0, {"from": 1, "to": 2})
+
+
+def test_a_bump_after_a_tasks_last_word_is_no_part_of_its_story() -> None:
+    ended = attempt(1, start=0, lease=30, end=10, state="COMMITTED")
+    drawn = draw_timeline(history(ended, bumps=[bumped(7_200)]), now=START + timedelta(days=1))
+    assert drawn is not None
+    assert (drawn.epochs, drawn.breaks) == ((), ())
+    held = attempt(1, start=0, lease=9_000, end=None, state="STARTED")
+    drawn = draw_timeline(history(held, bumps=[bumped(7_200)]), now=START + timedelta(hours=2.1))
+    assert drawn is not None
+    assert len(drawn.epochs) == 1
+
+
+def test_words_of_a_break_an_epoch_and_a_late_call_cover_nothing() -> None:
+    """A late call right before a long rest, and a bump right after it."""
+    story = history(
+        attempt(1, start=0, lease=5, end=5, state="FENCED"),
+        attempt(2, start=5, lease=10, end=6, state="FAILED"),
+        attempt(3, start=1_600, lease=1_700, end=1_601, state="COMMITTED"),
+        marks=[refused(1, 8)],
+        bumps=[bumped(1_590)],
+    )
+    drawn = draw_timeline(story, now=START + timedelta(hours=1))
+    assert drawn is not None
+    ((at, y, _length),) = drawn.breaks
+    assert (y == drawn.height - 2) == any(abs(at - x) < 100 for x, _word in drawn.epochs)
+    for lane in drawn.lanes:
+        for point in lane.points:
+            if point.word:
+                start, end = point.span(is_left=point.is_left)
+                assert end <= at - 4 or at + 4 <= start, point
+
+
 def test_everything_stays_within_the_picture_and_ticks_apart() -> None:
     story = history(
         attempt(1, start=0, lease=60, end=61, state="FENCED"),
         attempt(2, start=61, lease=300, end=None, state="STARTED", renewed=(90, 120)),
         marks=[refused(1, 100)],
-        bumps=[
-            Mark("EPOCH_BUMPED", None, START + timedelta(seconds=30), None, 0, {"from": 1, "to": 2})
-        ],
+        bumps=[bumped(30)],
     )
     drawn = draw_timeline(story, now=START + timedelta(seconds=130))
     assert drawn is not None

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from console.looks import EVENT_LOOKS, LOOKS
+from console.templatetags.console import icon
+
 ROOT = Path(__file__).parent.parent.parent
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 SCRIPTS = sorted((ROOT / "static" / "console").rglob("*.js"))
@@ -85,3 +88,8 @@ def test_colours_stand_in_the_tokens_alone() -> None:
         )
     ]
     assert not found
+
+
+def test_each_look_has_an_icon_that_there_is() -> None:
+    for word, look in {**LOOKS, **EVENT_LOOKS}.items():
+        assert "<svg" in icon(look.icon, 12), word
