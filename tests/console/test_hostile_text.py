@@ -125,8 +125,8 @@ def test_the_same_value_reads_the_same_in_list_and_detail(
 ) -> None:
     client.force_login(mallory, backend="django.contrib.auth.backends.ModelBackend")
     shown = html.escape(f"a {ALL[:180]}")
-    assert shown in client.get("/tasks").content.decode()
-    assert shown in client.get(hostile["task 0 "]).content.decode()
+    for address in ("/tasks", hostile["task 0 "]):  # a name may be broken at its seams
+        assert shown in client.get(address).content.decode().replace("<wbr>", ""), address
 
 
 @pytest.mark.browser
