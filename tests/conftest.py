@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from tests.browser import ARGUMENTS, CHROMIUM
-from tests.emptying import empty_all_tables, forget_the_record
+from tests.emptying import empty_all_tables, end_other_sessions, forget_the_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -45,7 +45,7 @@ def django_db_setup(
 ) -> Iterator[None]:
     """Compares the database's identity once; at the end ends the listener that a waiting hint has started.
 
-    Its connection would keep the database from being dropped.
+    Its connection would keep the database from being dropped, and so would one that a thread of a server has kept.
     """
     with django_db_blocker.unblock():
         connection.close()
@@ -62,6 +62,10 @@ def django_db_setup(
     if hints._listener._thread is not None:
         hints._listener._thread.join(10)
     connection.settings_dict["OPTIONS"]["options"] = _PATIENT
+    with django_db_blocker.unblock():
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]
+        end_other_sessions()
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,15 @@ def empty_all_tables() -> None:
     forget_the_record()
 
 
+def end_other_sessions() -> None:
+    """All connections to this database but the one that says so."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid, 10_000)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+
+
 def occupied(cursor: Any, tables: Sequence[str]) -> list[tuple[str, int]]:
     """Those of the tables that hold a row, each with its size in bytes."""
     cursor.execute(
