@@ -25,9 +25,8 @@ Answer = Callable[[HttpRequest], HttpResponseBase]
 
 def request_id_of(request: HttpRequest) -> str:
     """The caller's X-Request-Id when it is a plain word, else a new one. It ends in logs, events and the answer."""
-    given = request.META.get(
-        "HTTP_X_REQUEST_ID", ""
-    )  # `headers` would read every one, for each request
+    # `headers` would read every header, for each request.
+    given = request.META.get("HTTP_X_REQUEST_ID", "")
     plain = REQUEST_ID.fullmatch(given) and without_tokens(given) == given
     return given if plain else uuid.uuid4().hex
 
