@@ -68,6 +68,20 @@ def django_db_setup(
         end_other_sessions()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    """What the process keeps between requests belongs to one test's database: a queue's id is another one's next."""
+    from coordinator.api.remembering import WORKERS
+    from coordinator.api.throttling import FAILURES
+    from coordinator.services import queue_ids
+
+    for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
+        forget()
+    yield
+    for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
+        forget()
+
+
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """The one browser of a test process: a second driver in the same thread is refused by the first one's loop."""

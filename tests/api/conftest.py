@@ -1,26 +1,10 @@
 """A small world behind the API: one queue, its fleet, and people of each role, each with a caller."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.db import connection
 
-from coordinator.api.remembering import WORKERS
-from coordinator.api.throttling import FAILURES
-from coordinator.services import queue_ids
-
 from . import callers
 from .callers import Api
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_remembered() -> Iterator[None]:
-    """What the process keeps between requests belongs to one test's database."""
-    for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
-        forget()
-    yield
-    for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
-        forget()
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import _nothing_is_remembered, api
+from tests.api.conftest import api
 from tests.console.conftest import admin, operator, scene, viewer, worlds
 from tests.snapshots import restored
 
 from .ground import Ground, compose_ground
 
-__all__ = ["_nothing_is_remembered", "admin", "api", "operator", "scene", "viewer", "worlds"]
+__all__ = ["admin", "api", "operator", "scene", "viewer", "worlds"]
 
 
 @pytest.fixture
