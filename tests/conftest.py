@@ -8,7 +8,13 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from tests.browser import ARGUMENTS, CHROMIUM
-from tests.emptying import empty_all_tables, end_other_sessions, forget_the_record
+from tests.emptying import (
+    assert_no_setting_is_left,
+    empty_all_tables,
+    end_other_sessions,
+    forget_the_record,
+    reset_session,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 
 def _fixture_teardown(self: TransactionTestCase) -> None:
     empty_all_tables()
+    assert_no_setting_is_left()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -51,6 +58,7 @@ def django_db_setup(
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]
         connection.settings_dict["OPTIONS"]["options"] = django_db_modify_db_settings
+        connection.settings_dict["OPTIONS"]["pool"]["reset"] = reset_session
         forget_the_record()
         from coordinator.services.identity import confirm_identity
 

@@ -97,6 +97,25 @@ def end_other_sessions() -> None:
         )
 
 
+def reset_session(session: Any) -> None:
+    """Before the pool hands a connection to the next one: what a test has SET on it would decide what others meet."""
+    session.execute("RESET ALL")
+    session.commit()
+
+
+_LEFT: Final = "SELECT name FROM pg_settings WHERE source = 'session' ORDER BY name"
+
+
+def assert_no_setting_is_left() -> None:
+    """A test that SETs something on its own connection takes it back: the next test finds the same connection."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEFT)
+        left = [name for (name,) in cursor.fetchall()]
+        if left:
+            cursor.execute("RESET ALL")
+    assert not left, f"the test has left its session with other settings: {', '.join(left)}"
+
+
 def occupied(cursor: Any, tables: Sequence[str]) -> list[tuple[str, int]]:
     """Those of the tables that hold a row, each with its size in bytes."""
     cursor.execute(

@@ -143,7 +143,7 @@ def test_a_filter_that_leads_through_too_many_rows_is_told(signed_in: Client, sc
             cursor.execute("SET statement_timeout = '100ms'")
         answer = signed_in.get("/tasks?kind=rare")
     with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = '4s'")
+        cursor.execute("RESET statement_timeout")
     assert answer.status_code == 200
     assert "This filter leads through too many tasks." in answer.content.decode()
 

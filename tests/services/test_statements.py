@@ -250,20 +250,44 @@ def test_a_call_that_never_gets_its_lock_gives_up_after_a_bounded_number_of_trie
     assert pauses.pauses == sorted(pauses.pauses)
 
 
-def test_a_deadlock_victim_is_tried_again_and_both_get_through(worker: Worker) -> None:
-    """A foreign transaction locks two rows against the order of ours; whichever PostgreSQL ends, ours commits."""
-    low, high = sorted(claims(2, by=worker), key=lambda claim: claim.fence.task_id)
+def _patiently(call: Callable[[], Any]) -> Any:
+    """With no limit of its own to how long a statement may take."""
+    limits = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+    with connection.cursor() as cursor:
+        cursor.execute("; ".join(f"SET {limit} = 0" for limit in limits))
+        try:
+            return call()
+        finally:
+            cursor.execute("; ".join(f"RESET {limit}" for limit in limits))
+
+
+def test_a_deadlock_victim_is_tried_again_and_both_get_through(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A foreign transaction locks two rows against the order of ours. PostgreSQL ends ours; ours commits all the same.
+
+    Who closes the circle notices it, a second later. A third one keeps ours from closing it before the foreign
+    one stands in it: what looks too early finds no circle, and doesn't look again.
+    """
+    low, middle, high = sorted(claims(3, by=worker), key=lambda claim: claim.fence.task_id)
     lock = "SELECT 1 FROM coordinator_task WHERE task_id = %s FOR UPDATE"
-    with world.holding(lock, [high.fence.task_id]) as foreign:
-        foreign.execute("SET deadlock_timeout = '10s'")  # so that it is ours that notices
-        ours = world.Rival(
-            partial(commit_results, items=[commit_item(low), commit_item(high)], worker=worker)
-        )
-        world.wait_until_blocked(ours.pid, by=foreign.pid)
-        foreign.execute(lock, [low.fence.task_id])  # the circle is closed: ours is the victim
+    with (
+        world.holding(lock, [high.fence.task_id]) as foreign,
+        world.holding(lock, [middle.fence.task_id]) as third,
+    ):
+        foreign.execute("SET deadlock_timeout = '60s'")
+        tries = _count_pauses(monkeypatch)
+        items = [commit_item(each) for each in (low, middle, high)]
+        ours = world.Rival(partial(_patiently, partial(commit_results, items=items, worker=worker)))
+        world.wait_until_blocked(ours.pid, by=third.pid)
+        theirs = world.Rival(partial(foreign.execute, lock, [low.fence.task_id]))
+        world.wait_until_blocked(foreign.pid, by=ours.pid)
+        third.release()  # ours goes on to the last row, and waits for whom waits for it
+        theirs.result()
         foreign.release()
         answers = ours.result()
-    assert [str(answer.outcome) for answer in answers] == ["COMMITTED", "COMMITTED"]
+    assert [str(answer.outcome) for answer in answers] == ["COMMITTED"] * 3
+    assert len(tries.pauses) == 1
 
 
 def test_batches_in_opposite_orders_all_get_through(worker: Worker) -> None:
