@@ -104,8 +104,8 @@ def confirm_identity() -> bool:
 
 @shared_task(name="coordinator.tasks.prune", ignore_result=True)
 def prune() -> None:
-    """Take away what the settings no longer keep, so many batches at a time (contract 17)."""
-    pruning.prune(actor=system("prune"))
+    """Take away what the settings no longer keep, for some seconds of each minute (contract 17)."""
+    pruning.prune(actor=system("prune"), pace=pruning.JOB)
 
 
 @shared_task(name="coordinator.tasks.run_bulk_jobs", ignore_result=True)

@@ -28,17 +28,21 @@ _IS_OLD: Final = "created_at < clock_timestamp() - make_interval(days => %s)"
 _PAGE: Final = """
 SELECT id, attempt_id, created_at FROM coordinator_blob WHERE id > %s::bigint ORDER BY id LIMIT %s
 """
-#: Its attempt is over, its task too, and no canonical commit names it.
+#: Its attempt is over, its task too, and no canonical commit names it. Each is looked up for the blob (`OFFSET 0`):
+#: joined, the tables would be read whole wherever the statistics say so.
 _DUE: Final = f"""
 SELECT b.id FROM page b
-JOIN coordinator_attempt a ON a.attempt_id = b.attempt_id JOIN coordinator_task t ON t.task_id = a.task_id
+CROSS JOIN LATERAL (
+  SELECT a.task_id, a.ended_at FROM coordinator_attempt a WHERE a.attempt_id = b.attempt_id OFFSET 0) a
+CROSS JOIN LATERAL (SELECT t.state FROM coordinator_task t WHERE t.task_id = a.task_id OFFSET 0) t
 WHERE b.{_IS_OLD} AND a.ended_at IS NOT NULL
   AND t.state IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED')
-  AND NOT EXISTS (SELECT FROM coordinator_canonicalcommit c WHERE c.task_id = t.task_id AND c.blob_id = b.id)
+  AND NOT EXISTS (
+    SELECT FROM coordinator_canonicalcommit c WHERE c.task_id = a.task_id AND c.blob_id = b.id OFFSET 0)
 """  # noqa: S608 (constants of ours)
 _TAKE: Final = f"""
 WITH page AS MATERIALIZED ({_PAGE}),
-  gone AS (DELETE FROM coordinator_blob WHERE id IN ({_DUE}) RETURNING path)
+  gone AS (DELETE FROM coordinator_blob WHERE id = ANY (ARRAY({_DUE})) RETURNING path)
 SELECT (SELECT max(id) FROM page), (SELECT {_IS_OLD} FROM page ORDER BY id DESC LIMIT 1),
   (SELECT coalesce(array_agg(path), '{{}}') FROM gone)
 """  # noqa: S608
@@ -61,7 +65,7 @@ def prune_blobs() -> Batch:
 def _take() -> tuple[list[str], bool]:
     place, days = read_place(KIND), settings.KEEP_BLOBS_DAYS
     asked = (place.after_id, LOOKED_AT, days, days)
-    _, ((last, more, paths),) = run_round(name_point("prune"), Statement(_TAKE, asked))
+    _, ((last, more, paths),) = run_round(name_point("prune", by_id=True), Statement(_TAKE, asked))
     run_round(move_to(KIND, Place(after_id=last) if more else START))
     return paths, bool(more)
 

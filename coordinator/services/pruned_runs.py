@@ -25,24 +25,32 @@ KIND: Final = "runs"
 #: In a sub-select, so that an index can be entered by it.
 _LIMIT: Final = "(SELECT clock_timestamp() - make_interval(days => %s))"
 #: Nothing of it unsettled; no part of shared memory; no part of what an incident's report or a restore tells; and
-#: counted and sealed, where the roll-up or the audit's chain stands still.
+#: counted and sealed, where the roll-up or the audit's chain stands still. Each table is entered by the ids of the one
+#: before (`OFFSET 0` keeps them apart): joined, it would be read whole for one run, wherever the statistics say so.
 _LETS_GO: Final = """
 NOT EXISTS (SELECT FROM coordinator_task t WHERE t.run_id = r.id
-            AND t.state NOT IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED'))
-AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_effectslot e ON e.task_id = t.task_id
-                WHERE t.run_id = r.id AND (e.state IN ('ACCEPTED', 'UNKNOWN', 'RESENDABLE')
-                  OR EXISTS (SELECT FROM coordinator_approval a WHERE a.effect_id = e.effect_id
-                             AND a.state IN ('PENDING', 'APPROVED'))
-                  OR EXISTS (SELECT FROM coordinator_incidenteffect i WHERE i.effect_id = e.effect_id)))
-AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_canonicalcommit c ON c.task_id = t.task_id
-                JOIN coordinator_memoryfact f ON f.result_commit_id = c.result_commit_id WHERE t.run_id = r.id)
-AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_attempt a ON a.task_id = t.task_id
-                WHERE t.run_id = r.id AND (
-                  EXISTS (SELECT FROM coordinator_incidenthold h WHERE h.attempt_id = a.attempt_id)
-                  OR EXISTS (SELECT FROM coordinator_stagedresult s JOIN coordinator_candidatedecision d
-                             ON d.staged_id = s.id WHERE s.attempt_id = a.attempt_id)))
-AND NOT EXISTS (SELECT FROM coordinator_task t JOIN coordinator_restorehold h ON h.task_id = t.task_id
-                WHERE t.run_id = r.id AND h.released_at IS NULL)
+            AND t.state NOT IN ('COMMITTED', 'SUPERSEDED', 'CANCELLED', 'FAILED') OFFSET 0)
+AND NOT EXISTS (SELECT FROM coordinator_task t CROSS JOIN LATERAL (
+                  SELECT FROM coordinator_effectslot e WHERE e.task_id = t.task_id
+                  AND (e.state IN ('ACCEPTED', 'UNKNOWN', 'RESENDABLE')
+                    OR EXISTS (SELECT FROM coordinator_approval a WHERE a.effect_id = e.effect_id
+                               AND a.state IN ('PENDING', 'APPROVED') OFFSET 0)
+                    OR EXISTS (SELECT FROM coordinator_incidenteffect i WHERE i.effect_id = e.effect_id OFFSET 0))
+                  OFFSET 0) e WHERE t.run_id = r.id OFFSET 0)
+AND NOT EXISTS (SELECT FROM coordinator_task t CROSS JOIN LATERAL (
+                  SELECT FROM coordinator_canonicalcommit c WHERE c.task_id = t.task_id AND EXISTS (
+                    SELECT FROM coordinator_memoryfact f WHERE f.result_commit_id = c.result_commit_id OFFSET 0)
+                  OFFSET 0) c WHERE t.run_id = r.id OFFSET 0)
+AND NOT EXISTS (SELECT FROM coordinator_task t CROSS JOIN LATERAL (
+                  SELECT FROM coordinator_attempt a WHERE a.task_id = t.task_id AND (
+                    EXISTS (SELECT FROM coordinator_incidenthold h WHERE h.attempt_id = a.attempt_id OFFSET 0)
+                    OR EXISTS (SELECT FROM coordinator_stagedresult s WHERE s.attempt_id = a.attempt_id AND EXISTS (
+                                 SELECT FROM coordinator_candidatedecision d WHERE d.staged_id = s.id OFFSET 0)
+                               OFFSET 0))
+                  OFFSET 0) a WHERE t.run_id = r.id OFFSET 0)
+AND NOT EXISTS (SELECT FROM coordinator_task t CROSS JOIN LATERAL (
+                  SELECT FROM coordinator_restorehold h WHERE h.task_id = t.task_id AND h.released_at IS NULL
+                  OFFSET 0) h WHERE t.run_id = r.id OFFSET 0)
 AND NOT EXISTS (SELECT FROM coordinator_rollup u WHERE u.rolled_until <= r.finished_at)
 AND NOT EXISTS (SELECT FROM coordinator_auditchain c WHERE c.sealed_until <= r.finished_at)
 """
@@ -69,23 +77,24 @@ _GATES: Final = (
     " FROM (SELECT unnest(%s::int[]) AS id ORDER BY 1) r"
 )
 
-_TASKS: Final = "(SELECT task_id FROM coordinator_task WHERE run_id = ANY(%s::int[]))"
+#: As arrays, so that each table is entered by their ids: a join would read all of it, and take the longer the more
+#: is kept.
+_TASKS: Final = "ANY (ARRAY(SELECT task_id FROM coordinator_task WHERE run_id = ANY(%s::int[])))"
 _ATTEMPTS: Final = (
-    "(SELECT a.attempt_id FROM coordinator_attempt a JOIN coordinator_task t ON t.task_id = a.task_id"
-    " WHERE t.run_id = ANY(%s::int[]))"
+    f"ANY (ARRAY(SELECT attempt_id FROM coordinator_attempt WHERE task_id = {_TASKS}))"  # noqa: S608 (constants of ours)
 )
 _EFFECTS: Final = (
-    "(SELECT e.effect_id FROM coordinator_effectslot e JOIN coordinator_task t ON t.task_id = e.task_id"
-    " WHERE t.run_id = ANY(%s::int[]))"
+    f"ANY (ARRAY(SELECT effect_id FROM coordinator_effectslot WHERE task_id = {_TASKS}))"  # noqa: S608
 )
+_EVENTS: Final = f"ANY (ARRAY(SELECT id FROM coordinator_event WHERE task_id = {_TASKS}))"  # noqa: S608
 #: From the leaves to the root. Their foreign keys are checked at the end of the transaction.
 _DELETES: Final = tuple(
-    f"DELETE FROM coordinator_{table} WHERE {column} IN {chosen}"  # noqa: S608
+    f"DELETE FROM coordinator_{table} WHERE {column} = {chosen}"  # noqa: S608
     for table, column, chosen in (
         (
             "decision",
             "approval_id",
-            f"(SELECT approval_id FROM coordinator_approval WHERE effect_id IN {_EFFECTS})",  # noqa: S608
+            f"ANY (ARRAY(SELECT approval_id FROM coordinator_approval WHERE effect_id = {_EFFECTS}))",  # noqa: S608
         ),
         ("approval", "effect_id", _EFFECTS),
         ("evidence", "effect_id", _EFFECTS),
@@ -98,7 +107,7 @@ _DELETES: Final = tuple(
         (
             "countedrefusal",
             "event_id",
-            f"(SELECT id FROM coordinator_event WHERE refusal_key IS NOT NULL AND task_id IN {_TASKS})",  # noqa: S608
+            f"ANY (ARRAY(SELECT id FROM coordinator_event WHERE refusal_key IS NOT NULL AND task_id = {_TASKS}))",  # noqa: S608
         ),
         ("countedattempt", "attempt_id", _ATTEMPTS),
         ("event", "task_id", _TASKS),
@@ -108,11 +117,11 @@ _DELETES: Final = tuple(
 #: The links of events that are about to go stay, with the digests of what they sealed; which ones is told in the chain.
 _UNLINK: Final = f"""
 UPDATE coordinator_auditlink SET pruned = true
-WHERE event_id IN (SELECT id FROM coordinator_event WHERE task_id IN {_TASKS}) RETURNING number
+WHERE event_id = {_EVENTS} RETURNING number
 """  # noqa: S608
-_BLOBS: Final = f"DELETE FROM coordinator_blob WHERE attempt_id IN {_ATTEMPTS} RETURNING path"  # noqa: S608
+_BLOBS: Final = f"DELETE FROM coordinator_blob WHERE attempt_id = {_ATTEMPTS} RETURNING path"  # noqa: S608
 _LAST: Final = (
-    f"DELETE FROM coordinator_attempt WHERE task_id IN {_TASKS}",  # noqa: S608
+    f"DELETE FROM coordinator_attempt WHERE task_id = {_TASKS}",  # noqa: S608
     "DELETE FROM coordinator_task WHERE run_id = ANY(%s::int[])",
     "DELETE FROM coordinator_run WHERE id = ANY(%s::int[])",
 )
@@ -142,7 +151,7 @@ def count_runs(most: int) -> Batch:
 def _choose() -> tuple[list[int], bool]:
     """The next runs to take, and whether there was anything to look at; the next look goes on behind them."""
     asked = (settings.KEEP_RUNS_DAYS, *read_place(KIND), LOOKED_AT, LOOKED_AT_NODES)
-    (rows,) = run_round(Statement(_LOOK, asked))
+    _, rows = run_round(name_point("prune", by_id=True), Statement(_LOOK, asked))
     chosen: list[int] = []
     nodes, place = 0, START
     for run_id, node_count, finished_at, is_due in rows:
@@ -152,7 +161,7 @@ def _choose() -> tuple[list[int], bool]:
                 break
             chosen.append(run_id)
         place = Place(finished_at, run_id)
-    run_round(name_point("prune"), move_to(KIND, place))
+    run_round(move_to(KIND, place))
     return chosen, bool(rows)
 
 
@@ -160,7 +169,7 @@ def _choose() -> tuple[list[int], bool]:
 def _delete(chosen: list[int]) -> tuple[int, list[str]]:
     """Under the runs' gates alone, so that none is being reopened; those that are no longer due are left."""
     _, _, rows, clock = run_round(
-        name_point("prune"),
+        name_point("prune", by_id=True),
         Statement(_GATES, (chosen,)),
         Statement(_STILL_DUE, (chosen, settings.KEEP_RUNS_DAYS)),
         CLOCK,

@@ -22,10 +22,10 @@ _DUE: Final = (
 )
 _TAKE: Final = f"""
 WITH gone AS (
-  DELETE FROM coordinator_shadowround WHERE round_id IN (
-    SELECT round_id FROM coordinator_shadowround WHERE {_DUE} LIMIT %s FOR UPDATE SKIP LOCKED)
+  DELETE FROM coordinator_shadowround WHERE round_id = ANY (ARRAY(
+    SELECT round_id FROM coordinator_shadowround WHERE {_DUE} LIMIT %s FOR UPDATE SKIP LOCKED))
   RETURNING round_id),
-events AS (DELETE FROM coordinator_shadowevent e USING gone WHERE e.round_id = gone.round_id)
+events AS (DELETE FROM coordinator_shadowevent WHERE round_id = ANY (ARRAY(SELECT round_id FROM gone)))
 SELECT count(*) FROM gone
 """  # noqa: S608 (constants of ours)
 _COUNT: Final = (
@@ -39,7 +39,7 @@ def prune_shadow() -> Batch:
     if not settings.KEEP_SHADOW_DAYS:
         return Batch(0, more=False)
     _, ((taken,),) = run_round(
-        name_point("prune"), Statement(_TAKE, (settings.KEEP_SHADOW_DAYS, BATCH))
+        name_point("prune", by_id=True), Statement(_TAKE, (settings.KEEP_SHADOW_DAYS, BATCH))
     )
     return Batch(taken, more=taken > 0)
 

@@ -4,10 +4,11 @@ Never an unsettled row: an open task, an effect that may be out, an approval tha
 a copy takes nothing away: its blobs may be the original's.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 
@@ -26,10 +27,6 @@ from .transactions import in_transaction
 
 #: So many rows in one transaction.
 BATCH: Final = 1_000
-#: A background round takes so many batches of each kind, and goes on the next time.
-JOB_BATCHES: Final = 20
-#: And the command, which goes on until nothing is left: more than a hundred million answers.
-COMMAND_BATCHES: Final = 100_000
 #: A dry run looks at no more of each kind.
 MAX_COUNTED: Final = 100_000
 
@@ -41,14 +38,14 @@ _FORGOTTEN: Final = "scope ~ ':(claim_tasks|claim_task|accept_effect):[^:]*$'"
 _OLD: Final = "created_at < (SELECT clock_timestamp() - make_interval(hours => %s))"
 
 _FORGET: Final = f"""
-DELETE FROM coordinator_storedanswer WHERE id IN (
-  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND answer <> '' AND {_FORGOTTEN} ORDER BY created_at LIMIT %s)
+DELETE FROM coordinator_storedanswer WHERE id = ANY (ARRAY(
+  SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND answer <> '' AND {_FORGOTTEN} ORDER BY created_at LIMIT %s))
 RETURNING 1
 """  # noqa: S608 (constants of ours)
 _EXPIRE: Final = f"""
-UPDATE coordinator_storedanswer SET answer = '', request_digest = '' WHERE id IN (
+UPDATE coordinator_storedanswer SET answer = '', request_digest = '' WHERE id = ANY (ARRAY(
   SELECT id FROM coordinator_storedanswer WHERE {_OLD} AND answer <> '' AND NOT {_FORGOTTEN}
-  ORDER BY created_at LIMIT %s)
+  ORDER BY created_at LIMIT %s))
 RETURNING 1
 """  # noqa: S608
 _COUNT: Final = f"""
@@ -56,6 +53,27 @@ SELECT count(*) FILTER (WHERE forgotten), count(*) FILTER (WHERE NOT forgotten) 
   SELECT {_FORGOTTEN} AS forgotten FROM coordinator_storedanswer WHERE {_OLD} AND answer <> ''
   LIMIT %s) a
 """  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How hard a round works. It ends after so many seconds, resting for as many times as long as each batch took.
+
+    `batches`: of one kind, at the most. `in_vain`: a kind's turn is over after so many batches in a row that took
+    nothing; the next round goes on there.
+    """
+
+    seconds: float = float("inf")
+    rest: float = 0.0
+    batches: int = 2**31
+    in_vain: int = 2**31
+
+
+#: In the background, each minute: half of the time belongs to the others, and what came to its end meanwhile goes as
+#: fast as it comes (docs/capacity.md).
+JOB: Final = Pace(seconds=20.0, rest=1.0, in_vain=4)
+#: The command goes on until nothing is left.
+ALL: Final = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +90,7 @@ class Pruned:
     shadow_rounds: int = 0
 
 
-def prune(
-    *, actor: Actor, dry_run: bool = False, max_batches: int = JOB_BATCHES
-) -> Pruned | Refusal:
+def prune(*, actor: Actor, dry_run: bool = False, pace: Pace = ALL) -> Pruned | Refusal:
     """Take away what the settings no longer keep. Safe to repeat, to cut off, and to run twice at once.
 
     TENURE_KEEP_ANSWERS_HOURS, TENURE_KEEP_BLOBS_DAYS, TENURE_KEEP_RUNS_DAYS, TENURE_KEEP_SHADOW_DAYS (0: for ever).
@@ -85,43 +101,43 @@ def prune(
         return held(hold)
     if dry_run:
         return _would_prune()
-    left = _Batches(max_batches)
-    pruned = Pruned(  # `complete` last: it tells of those before it
-        answers_forgotten=left.all_of(lambda: _answers(_FORGET)),
-        keys_expired=left.all_of(lambda: _answers(_EXPIRE)),
-        blobs=left.all_of(prune_blobs),
-        stray_files=prune_strays(),
-        runs=left.all_of(prune_runs),
-        shadow_rounds=left.all_of(prune_shadow),
-        complete=left.complete,
-    )
+    stray_files = prune_strays()
+    taken, complete = _in_turn(_KINDS, pace)
+    counts: dict[str, Any] = {**taken, "stray_files": stray_files, "complete": complete}
+    pruned = Pruned(**counts)
     if pruned.runs or pruned.blobs:
         _tell(pruned, actor)
     return pruned
 
 
-class _Batches:
-    """A bound on the batches of each kind."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.complete = True
-
-    def all_of(self, batch: Callable[[], Batch]) -> int:
-        """Batches until one says that there is no more; how much was taken."""
-        total = 0
-        for _ in range(self.most):
-            taken, more = batch()
-            total += taken
-            if not more:
-                return total
-        self.complete = False
-        return total
+def _in_turn(kinds: Mapping[str, Callable[[], Batch]], pace: Pace) -> tuple[dict[str, int], bool]:
+    """A batch of each kind in turn, so that none waits for another's end; what was taken, and whether all of it was."""
+    over_at = time.monotonic() + pace.seconds
+    taken, in_vain, left = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0), dict(kinds)
+    complete = True
+    batches = 0
+    while left and time.monotonic() < over_at and batches < pace.batches:
+        batches += 1
+        for name, batch in list(left.items()):
+            begin = time.monotonic()
+            count, more = batch()
+            taken[name] += count
+            in_vain[name] = 0 if count else in_vain[name] + 1
+            is_over = not more or in_vain[name] >= pace.in_vain
+            if is_over:
+                del left[name]
+                complete &= not more
+            time.sleep(pace.rest * (time.monotonic() - begin))
+            if time.monotonic() >= over_at:
+                break
+    return taken, complete and not left
 
 
 @in_transaction
 def _answers(sql: str) -> Batch:
-    _, rows = run_round(name_point("prune"), Statement(sql, (settings.KEEP_ANSWERS_HOURS, BATCH)))
+    _, rows = run_round(
+        name_point("prune", by_id=True), Statement(sql, (settings.KEEP_ANSWERS_HOURS, BATCH))
+    )
     return Batch(len(rows), more=len(rows) >= BATCH)
 
 
@@ -159,3 +175,12 @@ def _kept() -> dict[str, str]:
         if settings.KEEP_RUNS_DAYS
         else "for ever",
     }
+
+
+_KINDS: Final[Mapping[str, Callable[[], Batch]]] = {
+    "answers_forgotten": lambda: _answers(_FORGET),
+    "keys_expired": lambda: _answers(_EXPIRE),
+    "blobs": prune_blobs,
+    "runs": prune_runs,
+    "shadow_rounds": prune_shadow,
+}

@@ -24,7 +24,7 @@ from coordinator.models import Run, Task
 from coordinator.selectors import console_counts, console_tasks, task_filters
 from coordinator.selectors.console_tasks import PAGE_SIZE, list_tasks
 from coordinator.selectors.task_filters import TaskFilter
-from coordinator.services.pruning import prune
+from coordinator.services.pruning import Pace, prune
 from coordinator.states import TaskState
 from tests import counted, world
 from tests.console.scene import any_time, person
@@ -212,7 +212,7 @@ def test_c24_clean_up_goes_in_bounded_batches_and_takes_nothing_that_is_open(
     assert len(unfinished) == OPEN + RUNNING
     claims = 0
     for _ in range(100):
-        told: Any = prune(actor=world.operator(), max_batches=1)
+        told: Any = prune(actor=world.operator(), pace=Pace(batches=1))
         claim = world.claim_one(by=by, queue_name=QUEUE)  # nobody waits for the clean-up
         world.commit(claim, by=by)
         unfinished -= {(claim.fence.task_id, "READY")}

@@ -34,7 +34,7 @@ from coordinator.services.claims import Claimed, claim_tasks
 from coordinator.services.commits import commit_results
 from coordinator.services.grants import Claim
 from coordinator.services.memory import MemoryWrite
-from coordinator.services.pruning import Pruned, prune
+from coordinator.services.pruning import Pace, Pruned, prune
 from coordinator.services.results import BlobStored, put_blob
 from coordinator.services.roll_ups import roll_up
 from coordinator.services.runs import Submitted, submit_run
@@ -358,9 +358,9 @@ def test_it_works_in_batches_and_says_whether_it_is_through(
     for _ in range(3):
         finished(by=by)
     age()
-    part = pruned(max_batches=2)
+    part = pruned(pace=Pace(batches=2))
     assert (part.runs, part.complete) == (2, False)
-    rest = pruned(max_batches=2)
+    rest = pruned(pace=Pace(batches=2))
     assert (rest.runs, rest.complete) == (1, True)
 
 
@@ -402,7 +402,7 @@ def test_the_command_says_what_it_did(
     call_command("prune", "--json")
     told = json.loads(capsys.readouterr().out)
     assert (told["runs"], told["complete"], told["dry_run"]) == (1, True, False)
-    monkeypatch.setattr("coordinator.management.commands.prune.COMMAND_BATCHES", 1)
+    monkeypatch.setattr("coordinator.management.commands.prune.ALL", Pace(batches=1))
     monkeypatch.setattr(pruning, "BATCH", 1)
     keyed("k" * 16)
     keyed("l" * 16)

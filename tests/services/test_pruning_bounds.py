@@ -1,6 +1,8 @@
 """However much lies there that may never be taken away: a batch looks at so many rows, and goes on behind them."""
 
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
 from uuid import UUID
 
 import pytest
@@ -10,9 +12,12 @@ from django.db import connection
 from coordinator.actors import Worker, system
 from coordinator.models import PruneCursor, Run
 from coordinator.services import prune_cursors, pruned_blobs, pruned_runs, pruning
-from coordinator.services.pruning import Pruned, prune
+from coordinator.services.prune_cursors import Batch
+from coordinator.services.pruning import Pace, Pruned, prune
 from tests import world
 from tests.console.scene import any_time
+from tests.counted import rows_read
+from tests.statistics import believe
 from tests.world import node
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +36,7 @@ def by(settings: LazySettings) -> Worker:
 
 
 def taken(*, max_batches: int = 1) -> Pruned:
-    answer = prune(actor=system("test"), max_batches=max_batches)
+    answer = prune(actor=system("test"), pace=Pace(batches=max_batches))
     assert isinstance(answer, Pruned)
     return answer
 
@@ -174,3 +179,81 @@ def test_expired_keys_that_stay_are_not_passed_again(by: Worker, sql: str) -> No
     touched, plan = pages(sql, [48, 1_000])
     assert "stored_answer_due" in plan
     assert touched < 20
+
+
+#: Rows and pages of each table when it was last looked at.
+BELIEFS: Final = {"nothing": None, "an idle hour": (1, 3), "as it is": (60, 3_000)}
+
+
+@pytest.mark.parametrize("belief", BELIEFS)
+def test_a_run_is_taken_away_by_its_own_rows_alone_whatever_the_statistics_say(
+    by: Worker, belief: str
+) -> None:
+    """With tables that grow it took ever longer: each of a run's deletions read all events."""
+    for part in range(3):
+        world.submit(*(node(f"open {part} {number}") for number in range(1_000)))
+    for _ in range(10):
+        world.claim(by=by, limit=100)
+    due_run(by, days_ago=300)
+    if (told := BELIEFS[belief]) is not None:
+        believe(pages=told[0], rows=told[1])
+    read = rows_read(taken, tables=("task", "attempt", "event", "canonicalcommit"))
+    assert not Run.objects.filter(state="COMMITTED").exists()
+    assert read < 300
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that only goes on where somebody works or rests."""
+    clock = SimpleNamespace(now=0.0, rested=[])
+
+    def sleep(seconds: float) -> None:
+        clock.rested.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(pruning, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    return clock
+
+
+def kind(
+    clock: SimpleNamespace, *batches: tuple[float, int], more: bool = True
+) -> Callable[[], Batch]:
+    """Batches that take so many seconds and take away so much; the last one again and again."""
+    left = list(batches)
+
+    def batch() -> Batch:
+        seconds, count = left.pop(0) if len(left) > 1 else left[0]
+        clock.now += seconds
+        return Batch(count, more)
+
+    return batch
+
+
+def test_the_job_rests_as_long_as_it_works_and_goes_on_until_its_time_is_over(
+    clock: SimpleNamespace,
+) -> None:
+    kinds = {"answers": kind(clock, (0.1, 1_000)), "runs": kind(clock, (2.0, 5), (1.0, 5))}
+    counts, complete = pruning._in_turn(kinds, Pace(seconds=20.0, rest=1.0))
+    assert 20.0 <= clock.now < 22.0
+    assert sum(clock.rested) == pytest.approx(clock.now / 2)
+    assert counts["answers"] >= 8_000, "what is long keeps what is short from nothing"
+    assert counts["runs"] >= 40
+    assert not complete
+
+
+def test_a_kind_of_which_nothing_may_go_takes_no_time_from_the_others(
+    clock: SimpleNamespace,
+) -> None:
+    kinds = {"runs": kind(clock, (0.5, 0)), "blobs": kind(clock, (0.5, 1))}
+    counts, complete = pruning._in_turn(kinds, Pace(seconds=20.0, rest=1.0, in_vain=4))
+    assert counts == {"runs": 0, "blobs": pytest.approx(16, abs=1)}
+    assert not complete, "the next round goes on behind what it has looked at"
+
+
+def test_a_round_is_through_where_each_kind_says_so(clock: SimpleNamespace) -> None:
+    kinds = {
+        "runs": kind(clock, (0.5, 3), more=False),
+        "blobs": kind(clock, (0.5, 0), more=False),
+    }
+    assert pruning._in_turn(kinds, pruning.JOB) == ({"runs": 3, "blobs": 0}, True)
+    assert clock.now == pytest.approx(2.0)

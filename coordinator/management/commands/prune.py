@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from coordinator.actors import Actor, ActorKind
 from coordinator.outcomes import Refusal
-from coordinator.services.pruning import COMMAND_BATCHES, Pruned, prune
+from coordinator.services.pruning import ALL, Pruned, prune
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         actor = Actor(ActorKind.OPERATOR, getpass.getuser())
-        answer = prune(actor=actor, dry_run=options["dry_run"], max_batches=COMMAND_BATCHES)
+        answer = prune(actor=actor, dry_run=options["dry_run"], pace=ALL)
         if isinstance(answer, Refusal):
             raise CommandError(answer.detail)
         self.stdout.write(json.dumps(asdict(answer)) if options["json"] else _told(answer))
