@@ -22,7 +22,7 @@ class Readers:
 
     def __init__(self, place: Place) -> None:
         self._target = place.target
-        self._browser, self._api = pages.signed_in(place, "soak-reader"), Api(place.target)
+        self._browser = pages.signed_in(place, "soak-reader")
         self._over, self._lock = threading.Event(), threading.Lock()
         self._waits: dict[str, list[float]] = {}
         self._faults: list[str] = []
@@ -60,14 +60,12 @@ class Readers:
                 if rounds % CANCEL_EVERY == 0:
                     self._cancel()
             except (OSError, http.client.HTTPException, AssertionError) as fault:
-                self._api = Api(
-                    self._target
-                )  # the kept connection may be in the middle of an answer
                 with self._lock:
                     self._faults.append(f"{time.strftime('%H:%M:%S')} {fault}"[:200])
 
     def _cancel(self) -> None:
-        run: Any = load.submit(self._api)
+        # On a connection of its own: between two of these the server closes one that is kept.
+        run: Any = load.submit(Api(self._target))
         path = f"/api/v1/runs/{run['run_id']}/cancel"
         status, told = self._browser.post(path, json.dumps({"reason": "the soak cancels some"}))
         assert status == 200, (path, status, told[:300])

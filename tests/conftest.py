@@ -78,16 +78,24 @@ def django_db_setup(
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
-    """What the process keeps between requests belongs to one test's database: a queue's id is another one's next."""
+    """What is kept beside the database belongs to one test: a queue's id is another one's next, its epoch begins anew.
+
+    A test that is rolled back takes back neither what the process remembers nor the record outside.
+    """
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
     from coordinator.api.remembering import WORKERS
     from coordinator.api.throttling import FAILURES
-    from coordinator.services import queue_ids
+    from coordinator.outside import change_record
+    from coordinator.services import identity, queue_ids
 
     for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
         forget()
-    yield
-    for forget in (FAILURES.forget, WORKERS.forget, queue_ids.forget):
-        forget()
+    change_record(identity.record_path(), identity.database_name(), lambda _: None)
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,8 @@ def test_a_take_over_ends_the_old_attempt_expired_and_tells_how_late_it_was() ->
     assert new.reclaim_seconds is not None
     assert new.reclaim_seconds >= 7
     assert second.attempt_number == 2
-    kinds = list(Event.objects.filter(task_id=first.fence.task_id).values_list("kind", flat=True))
+    told = Event.objects.filter(task_id=first.fence.task_id).order_by("id")
+    kinds = list(told.values_list("kind", flat=True))
     assert kinds == ["SUBMITTED", "CLAIMED", "EXPIRED", "CLAIMED"]
 
 

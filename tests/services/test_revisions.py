@@ -135,8 +135,10 @@ def test_a_revision_is_a_new_task_in_the_same_place(by: Worker) -> None:
         1,
     )
     counts_are_right(run)
-    kinds = Event.objects.exclude(kind="SUBMITTED", data__revision=None).values_list(
-        "kind", "task_id"
+    kinds = (
+        Event.objects.exclude(kind="SUBMITTED", data__revision=None)
+        .order_by("id")
+        .values_list("kind", "task_id")
     )
     assert list(kinds) == [("SUPERSEDED", old), ("SUBMITTED", answer.task_id)]
 
