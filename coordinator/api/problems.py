@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 from django.http import HttpResponse
-from structlog.contextvars import bind_contextvars
 
+from coordinator.log_lines import bind_words
 from coordinator.outcomes import FieldError, Outcome, Refusal, Retry
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -195,14 +195,14 @@ def refusal_body(refusal: Refusal) -> dict[str, Any]:
 
 def render_refusal(refusal: Refusal) -> HttpResponse:
     kind = OUTCOMES[refusal.outcome]
-    bind_contextvars(outcome=str(refusal.outcome), problem=kind.slug)
+    bind_words(outcome=str(refusal.outcome), problem=kind.slug)
     body = {"type": kind.type, "title": kind.title, **refusal_body(refusal)}
     return _respond(kind, body, {})
 
 
 def render_problem(problem: Problem, *, request_id: str = "") -> HttpResponse:
     kind = FAULTS[problem.fault]
-    bind_contextvars(problem=kind.slug)
+    bind_words(problem=kind.slug)
     body: dict[str, Any] = {
         "type": kind.type,
         "title": kind.title,

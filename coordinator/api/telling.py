@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from structlog.contextvars import bind_contextvars
-
 from coordinator.actors import Operator, Worker
+from coordinator.log_lines import bind_words
 from coordinator.outcomes import Refusal
 from coordinator.services.claims import Claimed
 from coordinator.services.grants import Claim
@@ -29,17 +28,17 @@ def tell_call(operation: str, caller: Worker | Operator, path: Mapping[str, str]
     # A worker's queue is told where its credential knows it: anything else is a word of its own.
     if queue in caller.queues if isinstance(caller, Worker) else _QUEUE.fullmatch(queue):
         ids["queue"] = queue
-    bind_contextvars(operation=operation, caller=caller.label, caller_id=caller.id, **ids)
+    bind_words(operation=operation, caller=caller.label, caller_id=caller.id, **ids)
 
 
 def tell_body(body: Any) -> None:
     """The task and the attempt that the call's fence names; of a batch how many, and those of a batch of one."""
     if isinstance(body, list):
-        bind_contextvars(items=len(body))
+        bind_words(items=len(body))
         body = body[0] if len(body) == 1 else None
     fence = getattr(body, "fence", None)
     if fence is not None and hasattr(fence, "attempt_id"):
-        bind_contextvars(task_id=str(fence.task_id), attempt_id=str(fence.attempt_id))
+        bind_words(task_id=str(fence.task_id), attempt_id=str(fence.attempt_id))
 
 
 def tell_answer(answer: Any) -> None:
@@ -59,10 +58,10 @@ def tell_answer(answer: Any) -> None:
 
 
 def _tell_claims(claims: Sequence[Claim]) -> None:
-    bind_contextvars(granted=len(claims))
+    bind_words(granted=len(claims))
     if len(claims) == 1:
         fence = claims[0].fence
-        bind_contextvars(task_id=str(fence.task_id), attempt_id=str(fence.attempt_id))
+        bind_words(task_id=str(fence.task_id), attempt_id=str(fence.attempt_id))
 
 
 def _outcome(body: Any) -> str | None:
@@ -71,4 +70,4 @@ def _outcome(body: Any) -> str | None:
 
 
 def _bind(**told: Any) -> None:
-    bind_contextvars(**{name: value for name, value in told.items() if value is not None})
+    bind_words(**{name: value for name, value in told.items() if value is not None})

@@ -8,6 +8,7 @@ import structlog
 from celery.signals import task_failure, task_postrun, task_prerun
 
 from coordinator import tracing
+from coordinator.log_lines import begin_lines
 
 log = structlog.get_logger("tenure.jobs")
 
@@ -25,8 +26,7 @@ def connect_jobs() -> None:
 
 
 def _begin(task_id: str, task: Any, **_rest: Any) -> None:
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(job=_name(task), job_id=task_id)
+    begin_lines(job=_name(task), job_id=task_id)
     span = tracing.span(f"job {_name(task)}")
     span.__enter__()
     _running[task_id] = time.perf_counter(), span
@@ -41,7 +41,7 @@ def _end(task_id: str, state: str | None = None, retval: Any = None, **_rest: An
     did = retval if counts else None
     if did or seconds > LONG_SECONDS:
         log.info("job", did=did, state=state, ms=round(seconds * 1000, 1))
-    structlog.contextvars.clear_contextvars()
+    begin_lines()
 
 
 def _failed(exception: BaseException | None = None, **_rest: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import structlog
 
+from coordinator.log_lines import merge_words
+
 _TOKEN: Final = re.compile(r"tnr_[a-z]_[A-Za-z0-9_.-]*")
 MAX_FRAMES: Final = 40
 
@@ -63,7 +65,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 SHARED: list[Any] = [
-    structlog.contextvars.merge_contextvars,
+    merge_words,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

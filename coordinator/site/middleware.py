@@ -10,6 +10,7 @@ import structlog
 from django.http import HttpRequest, HttpResponseBase
 
 from coordinator import tracing
+from coordinator.log_lines import begin_lines, bind_words
 from coordinator.site.databases import drop_broken_connections
 from coordinator.site.logs import without_tokens
 from coordinator.site.security import PERMISSIONS_POLICY
@@ -43,8 +44,7 @@ class RequestContext:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         request_id = request_id_of(request)
         request.request_id = request_id  # type: ignore[attr-defined]
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        begin_lines(request_id=request_id)
         started = time.perf_counter()
         response = self._traced(request) if tracing.is_on() else self.get_response(request)
         if response.status_code >= 500:
@@ -57,9 +57,7 @@ class RequestContext:
 
     def _traced(self, request: HttpRequest) -> HttpResponseBase:
         with tracing.span(request.method or "", carrier=_carrier(request)) as span:
-            structlog.contextvars.bind_contextvars(
-                trace_id=format(span.get_span_context().trace_id, "032x")
-            )
+            bind_words(trace_id=format(span.get_span_context().trace_id, "032x"))
             response = self.get_response(request)
             route = route_of(request)
             span.update_name(f"{request.method} {route or 'no route'}")
