@@ -23,7 +23,7 @@ from bench.place import Place, fdatasync_per_second
 from bench.report import show
 
 BATCH = 100
-LANES = ((1, 1), (2, 1), (2, 2), (2, 8))  # processes, connections in each
+LANES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8))  # processes, connections in each
 MANY = (2, 32)  # agents that take one task each: calls that arrive at once go together
 
 

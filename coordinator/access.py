@@ -97,6 +97,7 @@ class Operation(StrEnum):
     ACCEPT_EFFECT = "accept_effect"
     REPORT_EFFECT = "report_effect"
     START_LOOK_UP = "start_look_up"
+    ASK_DOWNSTREAM = "ask_downstream"
     RECONCILE_EFFECT = "reconcile_effect"
     REDEEM_DISPATCH = "redeem_dispatch"
     LIST_EFFECTS = "list_effects"
@@ -249,6 +250,7 @@ RULES: Final[dict[Operation, Rule]] = {
     _O.ACCEPT_EFFECT: _WORK,
     _O.REPORT_EFFECT: Rule(frozenset({Scope.WORK, Scope.GATE})),
     _O.START_LOOK_UP: _SETTLE,
+    _O.ASK_DOWNSTREAM: Rule(permission="reconcile"),
     _O.RECONCILE_EFFECT: _SETTLE,
     _O.REDEEM_DISPATCH: Rule(frozenset({Scope.GATE})),
     _O.LIST_EFFECTS: _READ,

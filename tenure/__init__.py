@@ -31,6 +31,7 @@ from tenure.effect_errors import (
 )
 from tenure.effect_steering import (
     Approval,
+    Asked,
     ChangesAsked,
     Decided,
     Decision,
@@ -133,6 +134,7 @@ __all__ = [
     "AlreadySettled",
     "Approval",
     "ApprovalRequired",
+    "Asked",
     "AskedChanges",
     "Attempt",
     "Blob",

@@ -124,6 +124,25 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a downstream said of one effect (HAPPENED, NOT_HAPPENED or DONT_KNOW), under a look-up stamped before.
+
+    To settle the effect by it, name `lookup_id` and `dispatches`. What is masked of it is revealed as evidence
+    (`Client.reveal`, part `evidence`).
+    """
+
+    effect_id: str
+    lookup_id: str
+    started_at: datetime
+    dispatches: int
+    said: str
+    detail: str = ""
+    receipt: Json = None
+    milliseconds: int = 0
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Effects:
     results: tuple[Effect, ...]
 
@@ -164,6 +183,15 @@ class EffectSteering(Calling):
         """Stamp a look-up, before the downstream is asked by the exact effect_id or receipt."""
         answer = self._post(f"effects/{segment(effect_id)}/lookups", {})
         return decode(LookUp, answer.body)
+
+    def ask_downstream(self, effect_id: str) -> Asked:
+        """Have the coordinator ask the downstream whether it happened: evidence, which settles nothing.
+
+        Never repeated by itself: each time is a request to somebody else's server. Raises InvalidInput where no adapter
+        that can be asked is registered.
+        """
+        answer = self._post(f"effects/{segment(effect_id)}/ask", {}, repeat=Repeat.NEVER)
+        return decode(Asked, answer.body)
 
     def reconcile(
         self,

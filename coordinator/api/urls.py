@@ -4,6 +4,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 
 from .views import (
     approvals,
+    asked,
     assurance,
     attempts,
     audit_chain,
@@ -108,6 +109,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("effects/<str:effect_id>/accept", effects.EffectAccept.as_view()),
     path("effects/<str:effect_id>/report", effects.EffectReport.as_view()),
     path("effects/<str:effect_id>/lookups", effects.EffectLookUps.as_view()),
+    path("effects/<str:effect_id>/ask", asked.EffectAsk.as_view()),
     path("effects/<str:effect_id>/reconcile", effects.EffectReconcile.as_view()),
     path("effects/<str:effect_id>/redeem", effects.EffectRedeem.as_view()),
     path("effects/<str:effect_id>/reveal", reveals.EffectReveal.as_view()),

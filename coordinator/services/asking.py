@@ -59,7 +59,7 @@ class Noted:
 def ask_downstream(*, effect_id: str, adapter: Adapter, actor: Actor) -> Answered | Refusal:
     """Stamp a look-up, ask within ASK_SECONDS by the exact effect_id, and keep what was said.
 
-    Refused: NOT_FOUND; ALREADY_SETTLED where nothing of it may be out.
+    In any state of it: what is settled may be looked at again. Refused: NOT_FOUND.
     """
     effect = find_effect(effect_id)
     if effect is None:

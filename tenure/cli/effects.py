@@ -13,6 +13,7 @@ from tenure.client import Client
 from tenure.records import Json
 
 FINDINGS = {"happened": "HAPPENED", "not-happened": "NOT_HAPPENED"}
+_FOUND = {said: finding for finding, said in FINDINGS.items()}
 
 
 def list_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +61,27 @@ def _effect(client: Client, args: argparse.Namespace) -> bool:
         )
     for approval_id in detail.approval_ids:
         say(f"approval {approval_id}")
+    return True
+
+
+def _ask(client: Client, args: argparse.Namespace) -> bool:
+    asked = client.ask_downstream(args.effect)
+    if args.json:
+        print_json(asked)
+        return True
+    say(f"said      {asked.said}  ({asked.milliseconds} ms)")
+    if asked.detail:
+        say(f"detail    {asked.detail}")
+    if asked.receipt is not None:
+        say(f"receipt   {json.dumps(asked.receipt, ensure_ascii=False)}")
+    if asked.masked:
+        say(f"masked    {', '.join(asked.masked)}")
+    if finding := _FOUND.get(asked.said):
+        receipt = " --receipt FILE" if finding == "happened" else ""
+        say(
+            f"settle it: tenure reconcile {asked.effect_id} {finding} --look-up {asked.lookup_id}"
+            f' --dispatches {asked.dispatches}{receipt} --detail "…"'
+        )
     return True
 
 
@@ -136,6 +158,13 @@ EFFECT_COMMANDS = (
         example=f"tenure effect {_EFFECT}",
         arguments=_effect_argument,
         run=_effect,
+    ),
+    Command(
+        name="ask",
+        does="have a downstream asked whether an effect happened; nothing is settled by it",
+        example=f"tenure ask {_EFFECT}",
+        arguments=_effect_argument,
+        run=_ask,
     ),
     Command(
         name="reconcile",

@@ -103,6 +103,7 @@ pass_approval        . . . . V . A
 read_present         . . . . V O A
 look_at_present      . . . . V . A
 start_look_up        W . . . V O A
+ask_downstream       . . . . V O A
 reconcile_effect     W . . . V O A
 read_metrics         . . . U V O A
 take_shadow_events   . . . D . . . .

@@ -116,7 +116,7 @@ class RevealMemoryBody(Body):
 
 
 class LookBody(Body):
-    """Nothing is said with it: who asks, and about which approval, is known."""
+    """Nothing is said with it: who asks, and about what, is known."""
 
 
 class ApproveBody(Body):

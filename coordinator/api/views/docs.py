@@ -6,13 +6,17 @@ from django.views.decorators.cache import cache_control
 
 from coordinator.api.endpoint import JSON
 from coordinator.api.problems import Fault, Problem, render_problem
-from coordinator.api.schema import schema_bytes
 
 
 @cache_control(no_cache=True)
 def openapi(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document. It tells nothing of the data, so that it needs no credential."""
-    return HttpResponse(schema_bytes(), content_type=JSON) if _reads(request) else _only_reads()
+    if not _reads(request):
+        return _only_reads()
+    # What makes the schema brings five megabytes of modules along, which most web processes are never asked for.
+    from coordinator.api.schema import schema_bytes
+
+    return HttpResponse(schema_bytes(), content_type=JSON)
 
 
 @cache_control(no_cache=True)
