@@ -1,7 +1,10 @@
 """What a web process does once, before its first request."""
 
+import gc
+
 import structlog
 from django.db import DatabaseError, connection
+from django.urls import URLResolver, get_resolver
 from psycopg_pool import PoolTimeout
 
 from coordinator.services.identity import confirm_identity
@@ -20,3 +23,20 @@ def compare_identity() -> None:
         connection.close()
     if hold:
         log.error("intake is held", because=hold)
+
+
+def settle_in() -> None:
+    """Load what the first request would have to wait for, and keep the collector away from all that stays.
+
+    A full collection looks at every object there is. With the modules among them it stops a process for a tenth of a
+    second, every few seconds of load; without them, for a few milliseconds.
+    """
+    load_every_route(get_resolver())
+    gc.collect()
+    gc.freeze()
+
+
+def load_every_route(resolver: URLResolver) -> None:
+    for each in resolver.url_patterns:
+        if isinstance(each, URLResolver):
+            load_every_route(each)

@@ -19,3 +19,7 @@ compare_identity()
 from coordinator.site.tracing import start_tracing  # noqa: E402 (in each process, after any fork)
 
 start_tracing("tenure-web")
+
+from coordinator.site.starting import settle_in  # noqa: E402 (last: everything is there)
+
+settle_in()
