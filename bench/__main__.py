@@ -73,6 +73,7 @@ def run(*, seconds: float, finished: int, peers: str | None, quick: bool) -> dic
             beside.measure(place, python=peers, seconds=seconds, quick=quick) if peers else []
         )
         place.start_web()
+        _settle(place)  # what those before have left to be written is not ours
         # First: tasks of other kinds that are left over would be work that this fleet can't do.
         figures["start"] = paced.start_latency(place.target, seconds=seconds)
         figures["submit_nodes_per_s"] = round(clients.submit(place.target, nodes=5_000))
