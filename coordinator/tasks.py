@@ -108,6 +108,12 @@ def prune() -> None:
     pruning.prune(actor=system("prune"), pace=pruning.JOB)
 
 
+@shared_task(name="coordinator.tasks.prune_strays", ignore_result=True)
+def prune_strays() -> int:
+    """Take away files that no row names. Seldom: each folder is a request where a store keeps them (contract 7)."""
+    return pruning.prune_stray_files()
+
+
 @shared_task(name="coordinator.tasks.run_bulk_jobs", ignore_result=True)
 def run_bulk_jobs() -> int:
     """Take the bulk jobs that people have started a step further (console design, 3.4)."""

@@ -60,18 +60,19 @@ class Pace:
     """How hard a round works. It ends after so many seconds, resting for as many times as long as each batch took.
 
     `batches`: of one kind, at the most. `in_vain`: a kind's turn is over after so many batches in a row that took
-    nothing; the next round goes on there.
+    nothing; the next round goes on there. `strays`: files that no row names are looked for, folder by folder.
     """
 
     seconds: float = float("inf")
     rest: float = 0.0
     batches: int = 2**31
     in_vain: int = 2**31
+    strays: bool = True
 
 
 #: In the background, each minute: half of the time belongs to the others, and what came to its end meanwhile goes as
 #: fast as it comes (docs/capacity.md).
-JOB: Final = Pace(seconds=20.0, rest=1.0, in_vain=4)
+JOB: Final = Pace(seconds=20.0, rest=1.0, in_vain=4, strays=False)
 #: The command goes on until nothing is left.
 ALL: Final = Pace()
 
@@ -101,13 +102,18 @@ def prune(*, actor: Actor, dry_run: bool = False, pace: Pace = ALL) -> Pruned | 
         return held(hold)
     if dry_run:
         return _would_prune()
-    stray_files = prune_strays()
+    stray_files = prune_strays() if pace.strays else 0
     taken, complete = _in_turn(_KINDS, pace)
     counts: dict[str, Any] = {**taken, "stray_files": stray_files, "complete": complete}
     pruned = Pruned(**counts)
     if pruned.runs or pruned.blobs:
         _tell(pruned, actor)
     return pruned
+
+
+def prune_stray_files() -> int:
+    """Take away the files that no row names; how many. None by a database that may be a copy."""
+    return 0 if standing_hold() else prune_strays()
 
 
 def _in_turn(kinds: Mapping[str, Callable[[], Batch]], pace: Pace) -> tuple[dict[str, int], bool]:

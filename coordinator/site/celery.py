@@ -53,6 +53,7 @@ app.conf.beat_schedule = {
     "run-drills": _every(60.0, "coordinator.tasks.run_drills"),
     "confirm-identity": _every(10.0, "coordinator.tasks.confirm_identity"),
     "prune": _every(60.0, "coordinator.tasks.prune"),
+    "prune-strays": _every(600.0, "coordinator.tasks.prune_strays"),
     "run-bulk-jobs": _every(1.0, "coordinator.tasks.run_bulk_jobs"),
     "settle-runs": _every(15.0, "coordinator.tasks.settle_runs"),
 }

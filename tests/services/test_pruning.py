@@ -219,6 +219,21 @@ def test_bytes_without_a_row_go_a_day_after_they_were_written(
     assert there(blob)
 
 
+def test_stray_bytes_are_looked_for_by_a_job_of_their_own_and_by_none_of_a_database_in_doubt(
+    by: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.services.pruned_blobs.UPLOAD_HOURS", -1)
+    stray = storages["blobs"].save(f"{uuid4()}/{uuid4()}", ContentFile(b"half"))
+    assert pruned(pace=pruning.JOB).stray_files == 0
+    assert storages["blobs"].exists(stray)
+    assert pruning.prune_stray_files() == 1
+    assert not storages["blobs"].exists(stray)
+    stray = storages["blobs"].save(f"{uuid4()}/{uuid4()}", ContentFile(b"half"))
+    restoring.copy_the_database()
+    assert pruning.prune_stray_files() == 0
+    assert storages["blobs"].exists(stray)
+
+
 # --- runs ------------------------------------------------------------------------------------------
 
 
@@ -347,7 +362,7 @@ def test_a_run_that_is_reopened_in_between_is_left(
         return chosen
 
     monkeypatch.setattr(pruned_runs, "_choose", reopened)
-    assert pruned().runs == 0
+    assert pruned(pace=Pace(batches=1)).runs == 0
     assert Task.objects.filter(run__run_id=run.run_id).count() == 2
 
 
