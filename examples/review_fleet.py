@@ -33,6 +33,8 @@ from tenure import Client, InvalidInput, NotFound, TenureError
 
 SHORTEST_NEWS_SECONDS = 2.0
 POLL_SECONDS = 1.0
+#: By then the others begin, whether or not the first has got anything to be frozen in.
+LONGEST_ALONE_SECONDS = 15.0
 _DOWNSTREAMS = "the downstreams " + ", ".join(
     name for slots in SLOTS.values() for name in slots.values()
 )
@@ -104,6 +106,7 @@ class Fleet:
         self._done_before = 0
         self._done: set[str] = set()
         self._next_news = 0.0
+        self._others_at = 0.0
         self._over = False
         self._next_poll = 0.0
         self._story = FreezeStory(say, page=self._page, ttl_seconds=args.ttl)
@@ -133,6 +136,7 @@ class Fleet:
             signal.signal(number, self._asked_to_stop)
         self._begin()
         self._crew.start(self._args.workers, hold_first=not self._args.no_freeze)
+        self._others_at = time.monotonic() + LONGEST_ALONE_SECONDS
         try:
             while not self._stop and self._crew.members:
                 self._step()
@@ -158,6 +162,8 @@ class Fleet:
     def _step(self) -> None:
         with suppress(Empty):
             self._hear(self._crew.said.get(timeout=0.25))
+        if time.monotonic() >= self._others_at:
+            self._crew.start_others()
         self._story.look()
         if time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + POLL_SECONDS
@@ -169,6 +175,8 @@ class Fleet:
         self._story.hear(line)
         said = line.said
         match said["what"]:
+            case "halfway":
+                self._crew.start_others()
             case "committed" if said.get("run_id") == self._run_id:
                 self._done.add(said["node_id"])
                 self._news()

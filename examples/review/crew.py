@@ -57,11 +57,29 @@ class Crew:
     members: list[Member] = field(default_factory=list)
     said: queue.SimpleQueue[Line] = field(default_factory=queue.SimpleQueue)
 
+    _waiting: list[str] = field(default_factory=list)
+
     def start(self, size: int, *, hold_first: bool) -> None:
-        """Start the members; the first one is the one to be frozen."""
-        for number in range(size):
-            name = NAMES[number % len(NAMES)] + ("" if number < len(NAMES) else str(number))
-            self._start(name, ["--hold-first"] if hold_first and number == 0 else [], restarts=0)
+        """Start the members. The one to be frozen is the first, and alone until `start_others`.
+
+        On a busy machine the others would have done all there is before it got anything to be frozen in.
+        """
+        names = [
+            NAMES[number % len(NAMES)] + ("" if number < len(NAMES) else str(number))
+            for number in range(size)
+        ]
+        if hold_first:
+            self._start(names[0], ["--hold-first"], restarts=0)
+            self._waiting = names[1:]
+        else:
+            self._waiting = names
+            self.start_others()
+
+    def start_others(self) -> None:
+        """Start those who have waited, once."""
+        names, self._waiting = self._waiting, []
+        for name in names:
+            self._start(name, [], restarts=0)
 
     def restart(self, member: Member) -> bool:
         """Start a member again that ended by itself; False when that has been tried often enough."""
