@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 from django.conf import LazySettings
+from django.contrib.auth.models import Group, Permission
 
 from coordinator.actors import Worker
 from coordinator.models import Evidence, LookUp
@@ -77,6 +78,20 @@ def test_who_may_not_settle_has_nobody_asked(by: Worker) -> None:
     with nothing_moves():
         for caller in (person("viewer"), Caller()):
             assert caller.post(f"/effects/{effect.effect_id}/ask", {}).status in (401, 403)
+    assert register.asked == 0
+
+
+def test_who_may_settle_but_sees_no_payloads_has_nobody_asked(by: Worker) -> None:
+    effect = released(by)
+    register = holds(effect.effect_id, "r9")
+    caller = person("operator")
+    Group.objects.get(name="operator").permissions.remove(
+        Permission.objects.get(codename="view_payload")
+    )
+    with nothing_moves():
+        reply = caller.post(f"/effects/{effect.effect_id}/ask", {})
+    assert (reply.status, reply.outcome) == (403, "FORBIDDEN")
+    assert "see payloads" in str(reply.body)
     assert register.asked == 0
 
 
