@@ -34,7 +34,7 @@ from tenure import Client, InvalidInput, NotFound, TenureError
 SHORTEST_NEWS_SECONDS = 2.0
 POLL_SECONDS = 1.0
 #: By then the others begin, whether or not the first has got anything to be frozen in.
-LONGEST_ALONE_SECONDS = 15.0
+LONGEST_ALONE_SECONDS = 30.0
 _DOWNSTREAMS = "the downstreams " + ", ".join(
     name for slots in SLOTS.values() for name in slots.values()
 )
