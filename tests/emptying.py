@@ -62,7 +62,7 @@ def empty_all_tables() -> None:
             " SET LOCAL session_replication_role = replica"
         )
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 10_000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             " AND state LIKE 'idle in transaction%' AND application_name LIKE 'tenure%'"
         )

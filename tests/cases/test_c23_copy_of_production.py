@@ -138,7 +138,7 @@ def test_a_copy_notices_that_it_is_one_and_sends_nothing(
     # 3. A copy that cannot write permits no send either.
     copy.rows("ALTER DATABASE tenure SET default_transaction_read_only = on")
     copy.rows(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        "SELECT pg_terminate_backend(pid, 3000) FROM pg_stat_activity"
         " WHERE datname = 'tenure' AND pid <> pg_backend_pid()"
     )
     assert copy.try_accept(story.t2, story.t2_effect).status_code >= 500

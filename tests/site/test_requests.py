@@ -113,7 +113,7 @@ def test_after_the_database_was_away_no_call_is_lost() -> None:
     connection.close()
     with psycopg.connect(**server_keywords(), autocommit=True) as other:
         other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"  # waits until each is gone
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
     told = [asked() for _ in range(6)]
