@@ -224,6 +224,9 @@ CANCELLABLE_TASK: Final = frozenset(
 #: A task in one of these waits for nothing and nobody (its run may be settled).
 SETTLED_TASK: Final = frozenset({_T.COMMITTED, _T.SUPERSEDED})
 
+#: Where no task comes by itself on the way from submission to commit: what people look for in a queue.
+SET_ASIDE_TASK: Final = frozenset(_T) - {_T.BLOCKED, _T.READY, _T.CLAIMED, _T.COMMITTED}
+
 #: A run is settled in these; reopen and revise make it ACTIVE again.
 RUN_ARROWS: Final[dict[RunState, frozenset[RunState]]] = {
     _R.ACTIVE: frozenset({_R.COMMITTED, _R.CANCELLED, _R.FAILED}),

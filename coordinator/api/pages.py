@@ -66,15 +66,20 @@ def page_of(
     key: str,
     of: Callable[[Any], Any] | None = None,
     newest_first: bool = True,
+    order: Callable[[bool], Sequence[str]] | None = None,
 ) -> Page[R]:
-    """One page of `rows` in the order of `key`, a unique column; `of` gets a row's key, `record` makes its answer."""
+    """One page of `rows` in the order of `key`, a unique column; `of` gets a row's key, `record` makes its answer.
+
+    `order` says, for descending keys or not, what to order by, where an index asks for more than the key's name.
+    """
     cursor = _decode(query.cursor) if query.cursor is not None else None
     descending = newest_first != (cursor is not None and cursor.back)
     if cursor is not None:
         rows = rows.filter(
             **{f"{key}__{'lt' if descending else 'gt'}": _checked(rows, key, cursor.key)}
         )
-    found = list(rows.order_by(("-" if descending else "") + key)[: query.limit + 1])
+    by = order(descending) if order else (("-" if descending else "") + key,)
+    found = list(rows.order_by(*by)[: query.limit + 1])
     more = len(found) > query.limit
     found = found[: query.limit]
     back = cursor is not None and cursor.back

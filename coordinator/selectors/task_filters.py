@@ -1,9 +1,9 @@
 """Which tasks a person asks for, and how far a page looks for them (console design, 7.2).
 
-Only some filters have an index: queue, run, ids, age, and every state but COMMITTED, which most are in. The others
-(kind, owner, node, text, attempts, epoch) change or arrive with every task, and an index for each
-would be paid by every claim and commit. What they ask for is therefore sifted out of a bounded stretch
-of tasks, newest first, and the page says how far back it looked (docs/adr/0019).
+Only some filters have an index: queue, run, ids, age, every state but COMMITTED, which most are in, and within a queue
+the states that set a task aside. The others (kind, owner, node, text, attempts, epoch) change or arrive with every
+task, and an index for each would be paid by every claim and commit. What they ask for is therefore sifted out of a
+bounded stretch of tasks, newest first, and the page says how far back it looked (docs/adr/0019).
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +16,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from coordinator.canary import DRILL
 from coordinator.clock import read_clock
 from coordinator.models import Task
+from coordinator.selectors.state_lists import has_index, in_state, order_in_state
+from coordinator.selectors.tasks import queue_number
 from coordinator.states import TaskState
 
 #: One page, count or review sifts no more tasks than these.
@@ -55,9 +57,8 @@ class TaskFilter:
 
     @property
     def is_by_state(self) -> bool:
-        """Whether the index of states leads to it, and to few others. A run, ids and a queue lead to fewer."""
-        narrower = self.run_id or self.ids or self.queue
-        return self.state not in (None, TaskState.COMMITTED) and not narrower
+        """Whether an index of states leads to it, and to few others. A run and ids lead to fewer."""
+        return has_index(self.state) and not (self.run_id or self.ids)
 
 
 def pinned(wanted: TaskFilter) -> TaskFilter:
@@ -84,10 +85,13 @@ def in_order(
 ) -> QuerySet[Task]:
     """Tasks of a filter by their ids, which begin with the time of submission.
 
-    Where the index of states leads to them the state stands before the id: see `_indexed`.
+    Where an index of states leads to them the state stands before the id.
     """
-    if wanted.is_by_state:
-        return rows.order_by(*(("state", "-task_id") if newest_first else ("-state", "task_id")))
+    if wanted.is_by_state and wanted.state:
+        of_queue = bool(wanted.queue)
+        return rows.order_by(
+            *order_in_state(wanted.state, of_queue=of_queue, newest_first=newest_first)
+        )
     return rows.order_by("-task_id" if newest_first else "task_id")
 
 
@@ -132,12 +136,12 @@ def submitted_at(task_id: UUID) -> datetime:
 def _indexed(wanted: TaskFilter, *, any_state: bool = False) -> QuerySet[Task]:
     """What an index finds: a filter leads through these, and through no others."""
     rows = Task.objects.all()
-    exact = {"queue__name": wanted.queue, "run__run_id": wanted.run_id}
-    rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if wanted.is_by_state and not any_state:
-        # Equality would tell the planner that the order is that of the primary key alone. It then may walk back
-        # through all that has finished since, to the oldest tasks that wait: it takes states to be spread evenly.
-        rows = rows.filter(state__gte=wanted.state, state__lte=wanted.state)
+    if wanted.run_id:
+        rows = rows.filter(run__run_id=wanted.run_id)
+    if wanted.queue:
+        rows = rows.filter(queue=queue_number(wanted.queue))
+    if wanted.is_by_state and wanted.state and not any_state:
+        rows = in_state(rows, wanted.state)
     elif wanted.state and not any_state:
         rows = rows.filter(state=wanted.state)
     if wanted.ids:

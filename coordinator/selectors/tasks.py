@@ -11,6 +11,7 @@ from django.db.models import QuerySet, Subquery
 
 from coordinator.canary import DRILL
 from coordinator.models import Attempt, Queue, Run, Task
+from coordinator.selectors.state_lists import has_index, in_state, order_in_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class TaskFilters:
     owner: str | None = None
     node_id: str | None = None
     queues: Collection[str] | None = None
+
+    @property
+    def is_by_state(self) -> bool:
+        """Whether an index of states leads to it, and to few others. A run leads to fewer."""
+        return has_index(self.state) and self.run_id is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +108,10 @@ def run_number(run_id: UUID | None) -> Subquery | None:
 
 
 def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
-    """Newest first; page by `task_id__lt`. Its queue and run come with it, its input does not."""
+    """In no order yet (`order_tasks`). Its queue and run come with it, its input does not."""
     tasks = Task.objects.select_related("run", "queue").defer("input", "run__metadata")
     wanted = {
         "queue_id": queue_number(filters.queue),
-        "state": filters.state,
         "run_id": run_number(filters.run_id),
         "kind": filters.kind,
         "owner": filters.owner,
@@ -117,7 +122,17 @@ def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
         tasks = tasks.exclude(kind=DRILL)  # canaries are no work; who asks for the kind sees them
     if filters.queues is not None:
         tasks = tasks.filter(queue__name__in=list(filters.queues))
-    return tasks.order_by("-task_id")
+    if filters.state and filters.is_by_state:
+        return in_state(tasks, filters.state)
+    return tasks.filter(state=filters.state) if filters.state else tasks
+
+
+def order_tasks(filters: TaskFilters, *, newest_first: bool) -> tuple[str, ...]:
+    """What to order `list_tasks` by, so that an index leads through it. A state before the ids is the same in all."""
+    if filters.state and filters.is_by_state:
+        of_queue = filters.queue is not None
+        return order_in_state(filters.state, of_queue=of_queue, newest_first=newest_first)
+    return ("-task_id" if newest_first else "task_id",)
 
 
 def find_task(

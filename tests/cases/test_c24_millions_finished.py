@@ -25,8 +25,9 @@ from coordinator.selectors import console_counts, console_tasks, task_filters
 from coordinator.selectors.console_tasks import PAGE_SIZE, list_tasks
 from coordinator.selectors.task_filters import TaskFilter
 from coordinator.services.pruning import Pace, prune
-from coordinator.states import TaskState
+from coordinator.states import SET_ASIDE_TASK, TaskState
 from tests import counted, world
+from tests.api import callers
 from tests.console.scene import any_time, person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -110,7 +111,7 @@ def test_c24_a_claim_and_a_commit_read_the_same_rows_beside_eight_times_as_many(
 LISTS: Final = (
     "/tasks",
     *(f"/tasks?state={state}" for state in TaskState),
-    f"/tasks?queue={QUEUE}&state=COMMITTED",
+    *(f"/tasks?queue={QUEUE}&state={state}" for state in TaskState),
     "/runs",
     "/queues",
     "/",
@@ -138,10 +139,13 @@ def test_c24_no_list_reads_more_and_counts_stop_at_their_bound(console: Client) 
     assert "10\u202f000+" in page or f"{CAP + 1:,}".replace(",", "\u202f") in page
 
 
-def test_c24_tasks_that_wait_are_found_behind_all_that_has_finished_since(by: Worker) -> None:
+@pytest.mark.parametrize("queue", ["", QUEUE])
+def test_c24_tasks_that_wait_are_found_behind_all_that_has_finished_since(
+    by: Worker, queue: str
+) -> None:
     world.submit(*[world.node(f"more {n}") for n in range(FEW)], queue_name=QUEUE)
     finish_until(2 * FEW)
-    waiting = TaskFilter(state=TaskState.READY)
+    waiting = TaskFilter(state=TaskState.READY, queue=queue)
     pages: list[Any] = []
     assert rows_read(lambda: pages.append(list_tasks(waiting))) < 5 * PAGE_SIZE + SLACK
     (first,) = pages
@@ -155,6 +159,52 @@ def test_c24_tasks_that_wait_are_found_behind_all_that_has_finished_since(by: Wo
     back: Any = list_tasks(waiting, after=pages[1].rows[0].task_id)
     assert back.rows == first.rows
     assert rows_read(lambda: console_tasks.count_tasks(waiting)) < 5 * CAP
+    caller = callers.person("viewer")
+    listed = f"/api/v1/tasks?state=READY&limit={PAGE_SIZE}" + (f"&queue={queue}" if queue else "")
+    assert told_by_api(listed, caller) == (expected[:PAGE_SIZE], expected[PAGE_SIZE:])
+    assert rows_read(partial(told_by_api, listed, caller)) < 9 * PAGE_SIZE + SLACK
+
+
+def told_by_api(address: str, caller: callers.Caller) -> tuple[list[UUID], list[UUID]]:
+    """The ids of a page of the API's list and of the next one, which names the first as its previous."""
+    headers = {"Authorization": f"Bearer {caller.token}"}
+    page = Client().get(address, headers=headers).json()
+    after = Client().get(page["next"], headers=headers).json()
+    back = Client().get(after["previous"], headers=headers).json()
+    assert back["results"] == page["results"]
+    first, second = ([UUID(task["task_id"]) for task in told["results"]] for told in (page, after))
+    return first, second
+
+
+def test_c24_a_queues_failures_are_found_at_once_behind_its_own_successes_and_other_failures(
+    by: Worker,
+) -> None:
+    """Each state in turn that a task keeps until a person looks at it; the newer ones are all of another queue."""
+    world.queue(name="noisy")
+    own = [world.node(f"own {n}") for n in range(OPEN)]
+    others = [world.node(f"other {n}") for n in range(FEW)]
+    run, noise = world.submit(*own, queue_name=QUEUE), world.submit(*others, queue_name="noisy")
+    finish_until(2 * FEW)
+    ordered = sorted((task.task_id for task in run.tasks), reverse=True)
+    expected, more = ordered[:PAGE_SIZE], ordered[PAGE_SIZE:]
+    caller = callers.person("viewer")
+    for state in sorted(SET_ASIDE_TASK):
+        with any_time() as cursor:
+            cursor.execute(
+                "UPDATE coordinator_task SET state = %s, claimable_at = NULL WHERE task_id = ANY(%s)",
+                [state, [task.task_id for task in (*run.tasks, *noise.tasks)]],
+            )
+            cursor.execute("ANALYZE coordinator_task")
+        wanted = TaskFilter(state=state, queue=QUEUE)
+        reads = rows_read(partial(list_tasks, wanted))
+        page: Any = list_tasks(wanted)
+        assert [row.task_id for row in page.rows] == expected, state
+        back: Any = list_tasks(wanted, after=expected[9])
+        assert [row.task_id for row in back.rows] == expected[:9], state
+        listed = f"/api/v1/tasks?queue={QUEUE}&state={state}&limit={PAGE_SIZE}"
+        assert told_by_api(listed, caller) == (expected, more), state
+        reads = max(reads, rows_read(partial(told_by_api, listed, caller)))
+        assert reads < 5 * PAGE_SIZE + SLACK, (state, reads)
 
 
 def test_c24_a_page_far_down_reads_what_the_first_one_reads(console: Client) -> None:

@@ -27,6 +27,7 @@ from coordinator.selectors.tasks import (
     find_task,
     list_attempts,
     list_tasks,
+    order_tasks,
     task_record,
 )
 from coordinator.services.runs import submit_run
@@ -63,7 +64,14 @@ class Tasks(Endpoint):
             query.node_id,
             queues_of(call.caller),
         )
-        return page_of(call.request, query, list_tasks(filters), without_input, key="task_id")
+        return page_of(
+            call.request,
+            query,
+            list_tasks(filters),
+            without_input,
+            key="task_id",
+            order=lambda descending: order_tasks(filters, newest_first=descending),
+        )
 
     @operation(
         Operation.SUBMIT_TASK,
