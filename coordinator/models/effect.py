@@ -88,7 +88,13 @@ class EffectSlot(models.Model):
                 name="effect_unsettled",
                 fields=["downstream", "unknown_since"],
                 condition=Q(state__in=sorted(MAY_BE_OUT)),
-            )
+            ),
+            # Lists by state, in their order: what is not settled lies among however many that are.
+            models.Index(
+                name="effect_not_committed",
+                fields=["effect_id"],
+                condition=~Q(state=EffectState.COMMITTED),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -34,6 +34,12 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(name="run_active", fields=["id"], condition=Q(state=RunState.ACTIVE)),
+            # The few that people look for. A run that commits writes nothing here.
+            models.Index(
+                name="run_not_committed",
+                fields=["id"],
+                condition=Q(state__in=[RunState.CANCELLED, RunState.FAILED]),
+            ),
             models.Index(name="run_by_queue", fields=["queue", "-id"]),
             # What is over for long is found by it, and that nothing is.
             models.Index(

@@ -11,6 +11,7 @@ from django.db.models import Count
 from coordinator.canary import SUBMITTED_BY
 from coordinator.models import Run, Task
 from coordinator.selectors.console_counts import capped_counts
+from coordinator.selectors.tasks import queue_number
 from coordinator.states import SETTLED_TASK, RunState, TaskState
 
 PAGE_SIZE: Final = 30
@@ -65,7 +66,7 @@ def list_runs(
     if state:
         matching = matching.filter(state=state)
     if queue:
-        matching = matching.filter(queue__name=queue)
+        matching = matching.filter(queue=queue_number(queue))
     rows: Any = matching.values_list(*_COLUMNS)
     if held:
         shown: Any = Run.objects.filter(id__in=held[:PAGE_SIZE]).values_list(*_COLUMNS)
