@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
+from hypothesis import HealthCheck, settings
 
 from tests.browser import ARGUMENTS, CHROMIUM
 from tests.emptying import (
@@ -18,6 +19,15 @@ from tests.emptying import (
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# How long an example takes says how busy the machine is, not whether it is right.
+settings.register_profile(
+    "untimed",
+    parent=settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("untimed")
 
 
 def _fixture_teardown(self: TransactionTestCase) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from psycopg.errors import QueryCanceled
 from pydantic import BaseModel
 from rest_framework.views import APIView
 
@@ -306,14 +307,17 @@ def _require_json(request: HttpRequest) -> None:
 
 
 def unavailable(request: HttpRequest, error: DatabaseError | InterfaceError) -> HttpResponse:
-    """No connection, or it took too long (locks, statements, the pool): the same request may succeed soon."""
-    log.warning("database unavailable", extra={"cause": type(error.__cause__ or error).__name__})
+    """No connection, or it took too long (locks, statements, the pool): the same request may succeed soon.
+
+    A list that leads through too much does not: whoever reads is told what makes it shorter.
+    """
+    cause = error.__cause__ or error
+    log.warning("database unavailable", extra={"cause": type(cause).__name__})
+    told = "The database can't be reached or is too busy; send the same request again."
+    if isinstance(cause, QueryCanceled) and request.method in ("GET", "HEAD"):
+        told = "The database did not get through it in time. Narrow it (queue, state, run, task), or send it again."
     return render_problem(
-        Problem(
-            Fault.UNAVAILABLE,
-            "The database can't be reached or is too busy; send the same request again.",
-        ),
-        request_id=getattr(request, "request_id", ""),
+        Problem(Fault.UNAVAILABLE, told), request_id=getattr(request, "request_id", "")
     )
 
 

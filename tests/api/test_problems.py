@@ -11,8 +11,9 @@ from django.test import Client
 from coordinator.api import problems
 from coordinator.api.views import queues
 from coordinator.outcomes import Current, FieldError, Outcome, Reason, Refusal, Retry
+from tests.console.test_unavailable import held
 
-from .callers import BASE, Api
+from .callers import BASE, Api, make_world
 
 # Contract 5's table, written out: outcome, status, retry.
 TABLE = """
@@ -194,6 +195,15 @@ def test_a_database_that_is_too_busy_is_503_with_retry_after(locked_queue: None,
     assert (reply.status, reply.type, reply.body["retry"]) == (503, "unavailable", "same")
     assert int(reply.headers["Retry-After"]) >= 1
     assert reply.outcome is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_list_that_takes_too_long_is_503_and_says_what_makes_it_shorter() -> None:
+    caller = make_world().operator
+    with held("coordinator_task", timeout="statement_timeout"):
+        reply = caller.get("/tasks?kind=rare")
+    assert (reply.status, reply.type, reply.body["retry"]) == (503, "unavailable", "same")
+    assert "Narrow it (queue, state, run, task)" in reply.body["detail"]
 
 
 @pytest.mark.parametrize("signed", [True, False])
