@@ -57,6 +57,21 @@ class Cursor:
         return base64.urlsafe_b64encode(orjson.dumps([self.key, self.back])).decode().rstrip("=")
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a list is walked where its key alone does not say. Both are told whether keys descend.
+
+    `order`: what to order by, where an index asks for more than the key. `end`: the last key that a page looks at
+    which begins behind the one that is given, so that the page costs no more, whatever it finds; None for no bound.
+    """
+
+    order: Callable[[bool], Sequence[str]] | None = None
+    end: Callable[[Any, bool], Any] | None = None
+
+
+PLAIN: Final = Walk()
+
+
 def page_of(
     request: HttpRequest,
     query: PageQuery,
@@ -66,33 +81,32 @@ def page_of(
     key: str,
     of: Callable[[Any], Any] | None = None,
     newest_first: bool = True,
-    order: Callable[[bool], Sequence[str]] | None = None,
+    walk: Walk = PLAIN,
 ) -> Page[R]:
-    """One page of `rows` in the order of `key`, a unique column; `of` gets a row's key, `record` makes its answer.
-
-    `order` says, for descending keys or not, what to order by, where an index asks for more than the key's name.
-    """
+    """One page of `rows` in the order of `key`, a unique column; `of` gets a row's key, `record` makes its answer."""
     cursor = _decode(query.cursor) if query.cursor is not None else None
-    descending = newest_first != (cursor is not None and cursor.back)
-    if cursor is not None:
-        rows = rows.filter(
-            **{f"{key}__{'lt' if descending else 'gt'}": _checked(rows, key, cursor.key)}
-        )
-    by = order(descending) if order else (("-" if descending else "") + key,)
+    back = cursor is not None and cursor.back
+    descending = newest_first != back
+    start = None if cursor is None else _checked(rows, key, cursor.key)
+    end = walk.end(start, descending) if walk.end else None
+    for side, bound in (
+        (("lt", start), ("gte", end)) if descending else (("gt", start), ("lte", end))
+    ):
+        rows = rows if bound is None else rows.filter(**{f"{key}__{side}": bound})
+    by = walk.order(descending) if walk.order else (("-" if descending else "") + key,)
     found = list(rows.order_by(*by)[: query.limit + 1])
     more = len(found) > query.limit
     found = found[: query.limit]
-    back = cursor is not None and cursor.back
+    key_of = of or (lambda row: getattr(row, key))
+    #: Where the walk goes on, and where it came from.
+    far = key_of(found[-1]) if more else end
+    near = key_of(found[0]) if found and cursor is not None else None
+    ahead, behind = (near, far) if back else (far, near)
     if back:
         found.reverse()
-    key_of = of or (lambda row: getattr(row, key))
-    has_next = bool(found) and (back or more)
-    has_previous = bool(found) and (more if back else cursor is not None)
     return Page(
-        next=_url(request, Cursor(_plain(key_of(found[-1])))) if has_next else None,
-        previous=_url(request, Cursor(_plain(key_of(found[0])), back=True))
-        if has_previous
-        else None,
+        next=None if ahead is None else _url(request, Cursor(_plain(ahead))),
+        previous=None if behind is None else _url(request, Cursor(_plain(behind), back=True)),
         results=[record(row) for row in found],
     )
 

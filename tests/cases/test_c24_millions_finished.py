@@ -207,6 +207,40 @@ def test_c24_a_queues_failures_are_found_at_once_behind_its_own_successes_and_ot
         assert reads < 5 * PAGE_SIZE + SLACK, (state, reads)
 
 
+@pytest.mark.parametrize(("narrowed", "rares"), [("kind=rare", [2, 1, 0]), ("node_id=rare+1", [1])])
+def test_c24_the_apis_list_sifts_a_stretch_at_a_time_and_goes_on_behind_it(
+    by: Worker, narrowed: str, rares: list[int]
+) -> None:
+    nodes = [world.node(f"rare {n}", kind="rare") for n in range(3)]
+    run = world.submit(*nodes, queue_name=QUEUE)
+    finish_until(3 * CAP)
+    caller = callers.person("viewer")
+    there = walked(f"/api/v1/tasks?{narrowed}&limit=2", "next", caller)
+    back = walked(there[-1][0], "previous", caller)
+    # Three stretches of others, and what was asked for.
+    assert [len(ids) for _, ids in there][:3] == [0, 0, 0]
+    wanted = [world.task_id(run, f"rare {n}") for n in rares]
+    assert [task_id for _, ids in there for task_id in ids] == wanted
+    assert [task_id for _, ids in reversed(back) for task_id in ids] == wanted
+
+
+def walked(address: str, link: str, caller: callers.Caller) -> list[tuple[str, list[UUID]]]:
+    """Each page's address and ids, none of which costs more than to look through one stretch twice."""
+    pages: list[tuple[str, list[UUID]]] = []
+    asked: str | None = address
+    while asked:
+        assert len(pages) < 10
+        page = one_page(asked, caller)
+        pages.append((asked, [UUID(task["task_id"]) for task in page["results"]]))
+        assert rows_read(partial(one_page, asked, caller)) < 2 * CAP + SLACK
+        asked = page[link]
+    return pages
+
+
+def one_page(address: str, caller: callers.Caller) -> Any:
+    return Client().get(address, headers={"Authorization": f"Bearer {caller.token}"}).json()
+
+
 def test_c24_a_page_far_down_reads_what_the_first_one_reads(console: Client) -> None:
     finish_until(6_000)
     wanted = TaskFilter(state=TaskState.COMMITTED)

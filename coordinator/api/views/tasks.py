@@ -12,13 +12,14 @@ from coordinator.api.bodies.fields import LaneWord
 from coordinator.api.bodies.runs import TaskBody
 from coordinator.api.endpoint import Answer, Call, Endpoint, operation
 from coordinator.api.masking import for_caller
-from coordinator.api.pages import Page, PageQuery, page_of, whole
+from coordinator.api.pages import Page, PageQuery, Walk, page_of, whole
 from coordinator.api.paths import require_own_queue, uuid_of
 from coordinator.api.views.runs import queues_of
 from coordinator.outcomes import FieldError, Outcome, Refusal, invalid, not_found
 from coordinator.selectors.candidates import Candidate, list_candidates
 from coordinator.selectors.events import EventFilters, EventRecord, event_record, list_events
 from coordinator.selectors.explain import Explanation, explain_task
+from coordinator.selectors.task_stretches import end_of_page
 from coordinator.selectors.tasks import (
     AttemptRecord,
     TaskFilters,
@@ -70,7 +71,12 @@ class Tasks(Endpoint):
             list_tasks(filters),
             without_input,
             key="task_id",
-            order=lambda descending: order_tasks(filters, newest_first=descending),
+            walk=Walk(
+                order=lambda descending: order_tasks(filters, newest_first=descending),
+                end=lambda start, descending: end_of_page(
+                    filters, start=start, newest_first=descending
+                ),
+            ),
         )
 
     @operation(
