@@ -199,26 +199,37 @@ class _Listener:
         self._board = board
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._has_ended = True
+        self._last_wanted = 0.0
 
     def ensure_running(self) -> None:
+        """For who is on the board already: the listener ends only where nobody is."""
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():
+            if self._thread is None or self._has_ended or not self._thread.is_alive():
+                self._has_ended, self._last_wanted = False, time.monotonic()
                 self._thread = threading.Thread(target=self._run, name="tenure-hints", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
-        last_wanted = time.monotonic()
-        while time.monotonic() - last_wanted < self.idle_seconds:
+        while not self._ends():
             try:
                 with psycopg.connect(_conninfo(), autocommit=True) as listening:
                     listening.execute(f"LISTEN {CHANNEL}")
-                    while time.monotonic() - last_wanted < self.idle_seconds:
-                        if self._board.wanted():
-                            last_wanted = time.monotonic()
+                    while not self._ends():
                         self._listen(listening)
             except psycopg.Error:
                 _log.warning("hints: the listener lost its connection", exc_info=True)
                 time.sleep(_RECONNECT_SECONDS)
+
+    def _ends(self) -> bool:
+        """Whether nobody has waited for long. Who comes at this very moment finds it here, or starts another one."""
+        with self._lock:
+            now = time.monotonic()
+            if self._board.wanted():
+                self._last_wanted = now
+            elif now - self._last_wanted >= self.idle_seconds:
+                self._has_ended = True
+            return self._has_ended
 
     def _listen(self, listening: "psycopg.Connection[tuple[object, ...]]") -> None:
         for note in listening.notifies(timeout=LOOK_SECONDS, stop_after=1):

@@ -23,12 +23,13 @@ from coordinator.services.grants import Claim
 from coordinator.services.hints import Hint, wait_for_work
 from coordinator.services.runs import Submitted
 from tests import world
+from tests.counted import alone
 from tests.world import node
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
 
-#: Longer than any test waits: whoever answers earlier was woken.
-LONG = 30
+#: Longer than any test waits, however busy its machine: whoever answers earlier was woken.
+LONG = 300
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,7 @@ RARELY, OFTEN = 3600.0, 0.02
 def looks(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A listener of its own for each test, that only calls wake; it has ended before the next one starts."""
     monkeypatch.setattr(hints, "LOOK_SECONDS", RARELY)
+    monkeypatch.setattr(hints, "MAX_WAIT_SECONDS", LONG)
     yield
     until(lambda: not hints._board.waiting, "the waiting requests to be gone")
     monkeypatch.setattr(hints, "LOOK_SECONDS", OFTEN)
@@ -59,17 +61,18 @@ CHANNEL = hints.CHANNEL
 
 
 def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.002)
 
 
 def listens() -> bool:
+    """There is one, and its first word has been LISTEN; what it has asked since is seen in its place."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-            " AND datname = current_database() AND query LIKE 'LISTEN%%' AND state = 'idle'",
+            " AND datname = current_database() AND query <> '' AND state = 'idle'",
             [
                 hints.listener_name()
             ],  # other processes of the test run may listen on this database too
@@ -233,11 +236,14 @@ def test_what_nobody_calls_for_is_found_by_the_listeners_own_look(
 
 def test_another_queues_work_wakes_nobody_here() -> None:
     world.queue(name="other")
-    here, there = Waiter(seconds=0.5).until_waiting(), Waiter(queue="other")
+    here, there = Waiter().until_waiting(), Waiter(queue="other")
     there.until_waiting()
     world.submit(queue_name="other")
     assert there.answer() == Hint(may_have_work=True)
-    assert here.answer() == Hint(may_have_work=False)
+    here.thread.join(0.5)
+    assert here.thread.is_alive()
+    world.submit()
+    assert here.answer() == Hint(may_have_work=True)
 
 
 def connections_in_use() -> int:
@@ -256,10 +262,12 @@ def test_a_waiting_request_holds_no_connection_and_no_transaction() -> None:
             )
             return {pid for (pid,) in cursor.fetchall()}
 
+    alone()  # no earlier test's thread gives one back meanwhile
     before = connections_in_use()
     waiters = [Waiter().until_waiting() for _ in range(8)]
-    assert connections_in_use() == before
-    assert connections() == set()
+    until(lambda: connections_in_use() == before, "their connections to be back in the pool")
+    until(lambda: connections() == set(), "their transactions to be over")
+    assert hints._board.waiting == 8
     world.submit()
     assert {waiter.answer() for waiter in waiters} == {Hint(may_have_work=True)}
 
@@ -340,10 +348,28 @@ def test_work_of_other_kinds_leaves_a_waiting_worker_alone_and_its_own_wakes_it(
     assert all_kinds.answer() == Hint(may_have_work=True)
 
 
-def test_a_wait_for_some_kinds_ends_in_time_however_often_others_call() -> None:
-    waiter = Waiter(kinds=["mine"], seconds=0.5).until_waiting()
+def test_a_wait_for_some_kinds_ends_in_time_however_often_others_call(lane: Queue) -> None:
     world.submit(node("a", kind="other"))
+    waiter = Waiter(kinds=["mine"], seconds=0.5)
+
+    def has_ended() -> bool:
+        hints.notify(lane.pk)
+        return not waiter.thread.is_alive()
+
+    until(has_ended, "the wait to end")
     assert waiter.answer() == Hint(may_have_work=False)
+
+
+def test_the_listener_does_not_end_while_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who came shortly before it would have ended has found it alive, and started no other."""
+    waiter = Waiter().until_waiting()
+    thread = hints._listener._thread
+    assert thread is not None
+    monkeypatch.setattr(hints._Listener, "idle_seconds", 0.0)
+    hints.notify(0)  # it is over its time now, and looks whether to go on
+    thread.join(0.2)
+    world.submit()
+    assert waiter.answer() == Hint(may_have_work=True)
 
 
 def test_behind_many_tasks_of_other_kinds_there_may_be_some(

@@ -22,6 +22,7 @@ from coordinator.services.commits import CommitItem, Committed
 from coordinator.services.grants import Claim
 from coordinator.services.leases import Renewal, Renewed
 from tests import world
+from tests.counted import alone
 from tests.world import node
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -391,6 +392,7 @@ def test_who_waits_for_a_batch_leaves_its_connection_to_others(queue: Queue) -> 
         connection.ensure_connection()
         return call()
 
+    alone()  # no earlier test's thread gives one back meanwhile
     connection.ensure_connection()
     before = in_use()
     answers = pile_up(
