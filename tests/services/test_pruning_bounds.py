@@ -17,6 +17,7 @@ from coordinator.services.pruning import Pace, Pruned, prune
 from tests import world
 from tests.console.scene import any_time
 from tests.counted import rows_read
+from tests.emptying import make_anew
 from tests.statistics import believe
 from tests.world import node
 
@@ -31,6 +32,7 @@ PAGES_A_ROW = 12
 def by(settings: LazySettings) -> Worker:
     settings.KEEP_RUNS_DAYS = 30
     settings.KEEP_BLOBS_DAYS = 30
+    make_anew("run", "storedanswer")
     world.queue()
     return world.worker()
 

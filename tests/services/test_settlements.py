@@ -10,6 +10,7 @@ from coordinator.services.revisions import reopen_task
 from coordinator.services.runs import Submitted, settle_active_runs, settle_runs
 from coordinator.states import AttemptState, RunState, TaskState
 from tests import world
+from tests.emptying import make_anew
 from tests.world import node
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
@@ -173,6 +174,7 @@ def test_a_look_at_a_run_of_ten_thousand_blocked_nodes_is_one_probe(by: Worker) 
 
     from coordinator.services import settlements
 
+    make_anew("run")
     run = world.submit(node("hub"), *(node(f"n{i}", "hub") for i in range(9_999)))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE coordinator_task")
