@@ -118,7 +118,7 @@ def test_no_call_of_a_worker_reads_more_beside_thousands_than_beside_none(
     for part in range(OPEN // 1_000):
         world.submit(*pairs(f"open {part}", 500))
     for _ in range(LEASED // 100):
-        assert len(world.claim(by=by, limit=100, kinds=["step"])) == 100
+        assert len(world.claim(by=by, limit=100, kinds=["step"], ttl_seconds=300)) == 100
     monkeypatch.setattr(pipeline, "PLANS_LAST_TIMES", 0)  # they are old, and old at each round
     pipeline.plans_of(connection.connection).grow_old()
     read = {f"{place} {each.__name__}": rows_read(each) for place, each in enumerate(calls)}
@@ -128,6 +128,6 @@ def test_no_call_of_a_worker_reads_more_beside_thousands_than_beside_none(
 def test_a_claim_keeps_to_the_order_of_its_index_whatever_the_statistics_say(by: Worker) -> None:
     for part in range(3):
         world.submit(*(world.node(f"open {part} {number}") for number in range(1_000)))
-    connection.close()  # what comes next plans anew, beside thousands of tasks that no statistics tell of
+    alone()  # what comes next plans anew, beside thousands of tasks that no statistics tell of
     world.claim_one(by=by)
     assert rows_read(lambda: world.claim_one(by=by)) <= FEW

@@ -257,7 +257,10 @@ ATTEMPTS: list[tuple[str, str]] = [
     ("task_serial_holder", task("mate", "serial_held = true")),
     ("task_node_revision", like("free", node_id="free")),
     ("task_one_successor", like("old", revision=3)),
-    ("attempt_state", copy("attempt", "true", attempt_id=NEW, state="LOST", claim_generation=9)),
+    (
+        "attempt_state",  # of one that has ended: another rule speaks first of one that has not
+        copy("attempt", "state = 'COMMITTED'", attempt_id=NEW, state="LOST", claim_generation=9),
+    ),
     ("attempt_ended", attempt("held", "ended_at = now()")),
     ("attempt_ended", attempt("held", "state = 'FAILED'")),
     ("attempt_generation", copy("attempt", "true", attempt_id=NEW)),
@@ -353,7 +356,7 @@ def _any_column(table: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND attidentity = ''"
-            " LIMIT 1",
+            " AND attgenerated = '' AND NOT attisdropped ORDER BY attnum LIMIT 1",
             [f"coordinator_{table}"],
         )
         return str(cursor.fetchall()[0][0])
