@@ -199,12 +199,12 @@ def test_a_step_that_fails_has_counted_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def closed(worker: Worker) -> None:
-    """A world whose minutes are closed until a minute from now."""
+    """A world whose minutes are closed until after the one in which it was last counted, and its gauges sampled."""
     world.submit()
     rolled()
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE coordinator_rollup SET closed_until = date_trunc('minute', clock_timestamp()) + interval '1 minute'"
+            "UPDATE coordinator_rollup SET closed_until = gauged_at + interval '1 minute'"
         )
 
 
@@ -278,6 +278,10 @@ def some_work(by: Worker, rounds: int) -> None:
             load.renew(claim, by=by, tokens=2)
 
 
+#: Where the roll-up gets no turn beside the first load, there is another one.
+MOST_LOADS = 4
+
+
 def test_under_load_from_many_sides_every_event_is_counted_once() -> None:
     workers = [world.worker(name=f"w-{number}") for number in range(3)]
     over, steps = threading.Event(), []
@@ -287,14 +291,19 @@ def test_under_load_from_many_sides_every_event_is_counted_once() -> None:
             answer = roll_up(batch=7, max_steps=1)
             steps.append(answer.events if answer else 0)
 
+    def counts_beside() -> bool:
+        return len([events for events in steps if events]) >= 20
+
     def work() -> None:
         try:
-            at_once(*(partial(some_work, by, 12) for by in workers))
+            for load_number in range(MOST_LOADS):
+                if load_number == 0 or not counts_beside():
+                    at_once(*(partial(some_work, by, 12) for by in workers))
         finally:
             over.set()
 
     at_once(count, count, work)
-    assert len([events for events in steps if events]) >= 20, "the roll-up ran beside the load"
+    assert counts_beside(), "the roll-up ran beside the load"
     rolled()
     assert tallies(Span.EVER) == recount()
 

@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 WALKS = int(os.environ.get("TENURE_WALKS", "40"))
 STEPS = 60
+#: Of a lease and of a pause before the next attempt: they pass when the walk says so, however long it takes itself.
+LONG_SECONDS = 3_600
 SEED = 20_261_130
 SLOT = "out"
 TESTS = system("tests")
@@ -53,7 +55,16 @@ class Tenure(RuleBasedStateMachine):
         super().__init__()
         self.name = f"q-{uuid.uuid4().hex[:12]}"
         ensure_pool(name="blue", actor=TESTS)
-        create_queue(name=self.name, active_pool="blue", actor=TESTS, max_attempts=MAX_ATTEMPTS)
+        create_queue(
+            name=self.name,
+            active_pool="blue",
+            actor=TESTS,
+            max_attempts=MAX_ATTEMPTS,
+            default_ttl_seconds=LONG_SECONDS,
+            max_ttl_seconds=LONG_SECONDS,
+            retry_backoff_seconds=LONG_SECONDS,
+            retry_backoff_max_seconds=LONG_SECONDS,
+        )
         self.worker = callers.worker("worker", queues=[self.name])
         self.operator = callers.person("admin")
         self.model = Queue()
@@ -224,7 +235,7 @@ class Tenure(RuleBasedStateMachine):
     def renew(self, data: st.DataObject) -> None:
         attempt = self.pick(data, self.newest(), "attempt")
         predicted = self.model.judge(attempt, ("renew",))
-        reply = self.send(attempt, "renew", owner="w", ttl_seconds=60)
+        reply = self.send(attempt, "renew", owner="w", ttl_seconds=LONG_SECONDS)
         if predicted == "CURRENT":
             attempt.task.lapsed = False
         self.expect(reply, "RENEWED" if predicted == "CURRENT" else predicted)
