@@ -62,7 +62,7 @@ def test_nothing_is_found(
         "--header", f"Authorization: Bearer {token}",
         "--phases", "examples,coverage,fuzzing", "--max-examples", "2", "--generation-deterministic",
         # Python 3.11's parser is not safe in two threads, and hypothesis parses the source of its filters.
-        "--workers", "1",
+        "--workers", "1", "--request-timeout", "120",
         "--suppress-health-check", "all", "--warnings", "off", "--no-color",
     ]  # fmt: skip
     for operation in operations:

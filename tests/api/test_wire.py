@@ -46,7 +46,9 @@ def test_a_body_in_chunks_is_read_as_one_and_bounded_as_one(world: tuple[Api, Se
     api, served = world
     body = json.dumps({"queue": "q", "nodes": [node("a")]}).encode()
     sent = headers(api.operator, Idempotency_Key=new_key())
-    reply = httpx.post(f"{served.url}/api/v1/runs", content=in_pieces(body, 7), headers=sent)
+    reply = httpx.post(
+        f"{served.url}/api/v1/runs", content=in_pieces(body, 7), headers=sent, timeout=60
+    )
     assert reply.status_code == 201, reply.text
     before = Run.objects.count()
     large = b'{"queue":"' + b"x" * (3 * MEBIBYTE) + b'"}'
@@ -111,7 +113,7 @@ def test_a_blob_whose_sender_dies_on_the_way_is_never_there(world: tuple[Api, Se
         wire.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"x" * 1_000)
     url = f"{served.url}/api/v1{attempt_path(claim, 'blobs/half')}"
     for _ in range(20):  # it may take the server a moment to see that nobody is there
-        assert httpx.get(url, headers=sent).status_code == 404
+        assert httpx.get(url, headers=sent, timeout=60).status_code == 404
         time.sleep(0.05)
     assert Blob.objects.count() == 0
     assert fingerprint() == before
@@ -144,7 +146,9 @@ def test_a_pipeline_of_requests_on_one_connection_is_answered_in_order(
     world: tuple[Api, Served],
 ) -> None:
     api, served = world
-    with httpx.Client(base_url=f"{served.url}/api/v1", headers=headers(api.worker)) as client:
+    with httpx.Client(
+        base_url=f"{served.url}/api/v1", headers=headers(api.worker), timeout=60
+    ) as client:
         assert [client.get(path).status_code for path in ("/me", "/nothing", "/queues/q", "/tasks/x")] == [
             200, 404, 200, 404,
         ]  # fmt: skip

@@ -203,7 +203,9 @@ def doors(logged: Logged, admin: str) -> None:
     logged.send("GET", "/api/v1/me", **{"X-Request-Id": f"{admin}"[:64], "User-Agent": SECRET})
     logged.send("GET", "/api/v1/me", Cookie=f"tenure_session={SECRET}")
     User.objects.create_user("alice", password=SECRET)
-    httpx.post(f"{logged.site.url}/sign-in", data={"username": "alice", "password": SECRET})
+    httpx.post(
+        f"{logged.site.url}/sign-in", data={"username": "alice", "password": SECRET}, timeout=60
+    )
 
 
 def as_json(record: logging.LogRecord) -> str:

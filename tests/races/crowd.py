@@ -22,7 +22,7 @@ def at_once(*calls: Callable[[], T]) -> list[T]:
     def run(index: int, call: Callable[[], T]) -> None:
         try:
             connection.ensure_connection()
-            barrier.wait(30)
+            barrier.wait(120)
             answers[index] = call()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever let us go
             errors.append(error)
@@ -37,7 +37,7 @@ def at_once(*calls: Callable[[], T]) -> list[T]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
         assert not thread.is_alive(), "a call never came back"
     if errors:
         raise next(

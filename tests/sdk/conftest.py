@@ -18,6 +18,7 @@ from coordinator.services.credentials import (
 )
 from coordinator.tasks import sweep
 from tenure import Client, RetryPolicy, Worker
+from tenure.worker import SHORTEST_TTL_SECONDS
 from tests import world
 from tests.history import history_holds
 from tests.sdk.served import Served
@@ -48,8 +49,14 @@ class Site:
 
     def worker(self, *, url: str | None = None, token: str | None = None, **options: Any) -> Worker:
         return Worker(
-            url or self.url, token or self.token, self.queue, **{"ttl_seconds": 5, **options}
+            url or self.url, token or self.token, self.queue, **{"ttl_seconds": 60, **options}
         )
+
+    def lively_worker(self, **options: Any) -> Worker:
+        """Renews every two seconds, but leases of a minute: a machine that stands still for a while loses none."""
+        worker = self.worker(**options)
+        worker._ttl_seconds = SHORTEST_TTL_SECONDS
+        return worker
 
     def submit(self, count: int = 1, **node: Any) -> list[str]:
         """Single tasks, in order."""

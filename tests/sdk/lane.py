@@ -40,8 +40,14 @@ def grant(number: int, *, kind: str = "work", lease_seconds: float = 5) -> dict[
 class Lane:
     """Answers as the contract says; `spoil` may answer first, as an unkind network would."""
 
-    def __init__(self, *grants: dict[str, Any], spoil: Spoil = lambda seen: None) -> None:
+    def __init__(
+        self,
+        *grants: dict[str, Any],
+        spoil: Spoil = lambda seen: None,
+        renewed_seconds: float = 5,
+    ) -> None:
         self._grants = list(grants)
+        self._renewed_seconds = renewed_seconds
         self._spoil = spoil
         self._answered: dict[str, Reply] = {}
         self._lock = threading.Lock()
@@ -106,7 +112,7 @@ class Lane:
             }
         return {
             "outcome": "RENEWED",
-            "lease_seconds": 5,
+            "lease_seconds": self._renewed_seconds,
             "lease_expires_at": "2026-11-30T06:00:00Z",
         }
 

@@ -14,9 +14,11 @@ import threading
 import time
 
 import tenure
-from tenure import Claim, Report, Worker
+from tenure import Claim, Report, Worker, settling
 
 speaking = threading.Lock()
+#: A server that stands still for a while is waited for: what is given back must have been told.
+settling.RELEASE_SECONDS = 60.0
 
 
 def main(queue: str, until: str, grace: str = "20") -> None:
@@ -24,7 +26,7 @@ def main(queue: str, until: str, grace: str = "20") -> None:
         os.environ["TENURE_URL"],
         os.environ["TENURE_TOKEN"],
         queue,
-        ttl_seconds=5,
+        ttl_seconds=60,
         grace_seconds=float(grace),
         observer=tell,
     )

@@ -16,6 +16,7 @@ from django.db import connection
 
 from coordinator.site.kinship import dies_with_parent
 from coordinator.site.web import web_options
+from tests.site.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,21 +59,21 @@ class Served:
     def stop(self) -> None:
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_SECONDS)
 
     def kill(self) -> None:
         """kill -9 to the server and its worker process, at once."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(30)
+        self._process.wait(PATIENCE_SECONDS)
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             assert self._process.poll() is None, self._log.read_text()
             try:
-                if httpx.get(f"{self.url}/api/v1/healthz", timeout=2).status_code == 200:
+                if httpx.get(f"{self.url}/api/v1/healthz", timeout=20).status_code == 200:
                     return
             except httpx.TransportError:
                 time.sleep(0.05)

@@ -11,7 +11,7 @@ from coordinator.models import CanonicalCommit, Task
 from tenure import Claim
 from tests.sdk.conftest import Site
 from tests.sdk.served import Served
-from tests.sdk.threads import ended, started, until_counted
+from tests.sdk.threads import PATIENCE_SECONDS, ended, started, until_counted
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_work_goes_on_after_kill_9_of_the_web_server_and_each_task_commits_once(
         return number
 
     thread = started(worker)
-    assert halfway.wait(60)
+    assert halfway.wait(PATIENCE_SECONDS)
     fragile.kill()
     fragile.start()
     until_counted(worker, "committed", 24)

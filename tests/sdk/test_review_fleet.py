@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.models import Attempt, Run
+from tests import world
 from tests.sdk.conftest import Site
 from tests.sdk.fleets import Fleet, Sweeping, project, register_outside, surroundings
 from tests.sdk.served import ROOT
@@ -32,7 +33,10 @@ def folder(tmp_path: Path) -> Path:
 def test_the_review_comes_to_its_end_although_a_worker_was_frozen_past_its_lease(
     site: Site, folder: Path, swept: None
 ) -> None:
-    with Fleet(site, folder, "--practice") as fleet:
+    # Only the frozen one's lease ever lapses, however long a busy machine lets the others stand still.
+    with Fleet(site, folder, "--practice", "--ttl", "60") as fleet:
+        fleet.until("ada is frozen (SIGSTOP)")
+        world.lapse(Attempt.objects.get(owner__startswith="ada-", state="STARTED").task_id)
         said = fleet.until(WAITS, "commit is refused: FENCED (STALE_GENERATION)")
         assert fleet.stop() == 0
     assert "practice │ left out: an administrator makes practice" in said

@@ -20,6 +20,12 @@ ONCE = {"If-None-Match": "*"}
 
 
 @pytest.fixture
+def outside() -> Iterator[httpx.Client]:
+    with httpx.Client(timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
 def said() -> list[str]:
     return []
 
@@ -30,14 +36,16 @@ def store(tmp_path: Path, said: list[str]) -> Iterator[ObjectStore]:
         yield running
 
 
-def test_an_object_is_written_once_and_never_over_another(store: ObjectStore) -> None:
+def test_an_object_is_written_once_and_never_over_another(
+    store: ObjectStore, outside: httpx.Client
+) -> None:
     url = f"{store.url}/reviews/a.json"
-    assert httpx.get(url).status_code == 404
-    assert httpx.put(url, content=b"1").status_code == 428
-    first = httpx.put(url, content=b"1", headers=ONCE)
+    assert outside.get(url).status_code == 404
+    assert outside.put(url, content=b"1").status_code == 428
+    first = outside.put(url, content=b"1", headers=ONCE)
     assert first.status_code == 201
-    assert httpx.put(url, content=b"2", headers=ONCE).status_code == 412
-    read = httpx.get(url)
+    assert outside.put(url, content=b"2", headers=ONCE).status_code == 412
+    read = outside.get(url)
     assert (read.content, read.headers["ETag"]) == (b"1", first.headers["ETag"])
     assert [file.name for file in store.folder.rglob("*") if file.is_file()] == ["a.json"]
 
@@ -58,12 +66,14 @@ def test_what_is_too_large_is_refused_unread(store: ObjectStore) -> None:
     line.close()
 
 
-def test_one_answer_is_lost_and_what_it_was_about_is_there(tmp_path: Path, said: list[str]) -> None:
+def test_one_answer_is_lost_and_what_it_was_about_is_there(
+    tmp_path: Path, said: list[str], outside: httpx.Client
+) -> None:
     with ObjectStore(tmp_path / "objects", lose_first=True, say=said.append) as store:
         with pytest.raises(httpx.TransportError):
-            httpx.put(f"{store.url}/a", content=b"1", headers=ONCE)
-        assert httpx.get(f"{store.url}/a").content == b"1"
-        assert httpx.put(f"{store.url}/b", content=b"1", headers=ONCE).status_code == 201
+            outside.put(f"{store.url}/a", content=b"1", headers=ONCE)
+        assert outside.get(f"{store.url}/a").content == b"1"
+        assert outside.put(f"{store.url}/b", content=b"1", headers=ONCE).status_code == 201
     assert len(said) == 1
 
 

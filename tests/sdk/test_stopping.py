@@ -10,7 +10,7 @@ import pytest
 
 import tenure
 from coordinator.models import Attempt
-from tenure import Claim
+from tenure import Claim, settling
 from tests import world
 from tests.sdk.conftest import Site
 from tests.sdk.processes import Process
@@ -100,7 +100,10 @@ def test_what_a_killed_worker_held_goes_to_the_next_one_after_its_lease(site: Si
         assert canonical.result == 2
 
 
-def test_a_released_handler_that_goes_on_commits_nothing(site: Site) -> None:
+def test_a_released_handler_that_goes_on_commits_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "RELEASE_SECONDS", PATIENCE_SECONDS)
     [task_id] = site.submit(1)
     entered, go_on, over = threading.Event(), threading.Event(), threading.Event()
     told: list[BaseException] = []

@@ -167,7 +167,7 @@ def test_check_tells_a_long_handler_that_its_task_was_cancelled(site: Site) -> N
     [task_id] = site.submit(1)
     entered = threading.Event()
     raised: list[type[BaseException]] = []
-    worker = site.worker()
+    worker = site.lively_worker()
 
     @worker.handler("work")
     def work(claim: Claim) -> None:
@@ -194,7 +194,7 @@ def test_check_tells_a_long_handler_that_its_task_was_cancelled(site: Site) -> N
 def test_leases_of_many_claims_are_kept_alive_in_few_calls(site: Site) -> None:
     site.submit(8)
     together = threading.Barrier(9)
-    worker = site.worker(concurrency=8)
+    worker = site.lively_worker(concurrency=8)
 
     @worker.handler("work")
     def work(claim: Claim) -> int:

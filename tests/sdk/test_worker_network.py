@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 
 import tenure
 from tenure import Claim, Happening, Report, Worker
+from tenure.committer import Committer
 from tests.sdk.lane import Lane, grant
 from tests.sdk.scripted import Lost, Reply, Seen, problem, scripted
 from tests.sdk.threads import PATIENCE_SECONDS, ended, started, until
 
 
 def _worker(url: str, **options: Any) -> Worker:
-    return Worker(url, "token", "q", ttl_seconds=5, **options)
+    return Worker(url, "token", "q", **{"ttl_seconds": 5, **options})
 
 
 class Once:
@@ -89,12 +91,13 @@ def test_a_deadline_is_counted_from_before_the_request_was_sent() -> None:
 def test_all_leases_of_a_process_are_renewed_in_one_call_and_a_refusal_hits_its_own_claim_alone() -> (
     None
 ):
-    lane = Lane(grant(1), grant(2), grant(3))
+    # Of the first leases so little is left that they are renewed soon, and the next ones only long after the end.
+    lane = Lane(*(grant(number, lease_seconds=9) for number in (1, 2, 3)), renewed_seconds=60)
     lane.fenced.add("attempt-2")
     outcomes: dict[str, str] = {}
     lost = threading.Event()
     with scripted(lane) as server:
-        worker = _worker(server.url, concurrency=3)
+        worker = _worker(server.url, concurrency=3, ttl_seconds=60)
 
         @worker.handler("work")
         def work(claim: Claim) -> None:
@@ -121,9 +124,9 @@ def test_all_leases_of_a_process_are_renewed_in_one_call_and_a_refusal_hits_its_
 
 
 def test_a_renewal_that_got_no_answer_is_tried_again_long_before_the_lease_is_over() -> None:
-    lane = Lane(grant(1), spoil=Once("/renewals", Reply(502, {})))
+    lane = Lane(grant(1, lease_seconds=12), spoil=Once("/renewals", Reply(502, {})))
     with scripted(lane) as server:
-        worker = _worker(server.url)
+        worker = _worker(server.url, ttl_seconds=12)
 
         @worker.handler("work")
         def work(claim: Claim) -> float:
@@ -137,9 +140,19 @@ def test_a_renewal_that_got_no_answer_is_tried_again_long_before_the_lease_is_ov
     assert counts["committed"] == 1
 
 
-def test_results_that_are_ready_at_once_are_committed_in_one_call() -> None:
+def test_results_that_are_ready_at_once_are_committed_in_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     release = threading.Event()
-    together = threading.Barrier(4)
+    handed_over = itertools.count(1)
+    hand_over = Committer.hand_over
+
+    def counted(self: Committer, claim: Claim, item: bytes) -> None:
+        hand_over(self, claim, item)
+        if next(handed_over) == 5:
+            release.set()
+
+    monkeypatch.setattr(Committer, "hand_over", counted)
 
     def hold_first_commit(seen: Seen) -> None:
         if seen.path.endswith("/commits") and len(server.requests("POST", "/commits")) == 1:
@@ -154,8 +167,6 @@ def test_results_that_are_ready_at_once_are_committed_in_one_call() -> None:
             number: int = claim.input["number"]
             if number:
                 until(lambda: bool(server.requests("POST", "/commits")), "a commit")
-                if together.wait(PATIENCE_SECONDS) == 0:
-                    threading.Timer(0.3, release.set).start()
             return number
 
         counts = worker.run(until_empty=True)
