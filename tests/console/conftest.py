@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.console import scene as scenes
 from tests.console.desk import Desk, compose_desk
@@ -16,7 +16,8 @@ from tests.console.siege import Siege, compose_siege
 from tests.snapshots import restored
 
 #: A fleet's laptop and a phone: every wait of a test ends by then, or says what it waited for.
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 

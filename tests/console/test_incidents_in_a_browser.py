@@ -83,7 +83,7 @@ def test_two_people_in_two_browsers_take_it_to_the_end(
     other.fill("#id_phrase", "all of them")
     other.click("#decision button:has-text('Raise the epoch')")
     expect(other.locator("#e-phrase")).to_have_text(f"Type exactly: {QUEUE}")
-    assert other.evaluate("document.activeElement.id") == "id_phrase"
+    expect(other.locator("#id_phrase")).to_be_focused()
     other.fill("#id_phrase", QUEUE)
     other.click("#decision button:has-text('Raise the epoch')")
     expect(other.locator(".alert.calm")).to_contain_text("Claims revoked: 3.")

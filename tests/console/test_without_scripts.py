@@ -30,6 +30,7 @@ def test_a_person_works_without_scripts(opened: Open, scene: Scene, operator: An
     assert page.is_hidden("[data-pause]")
     assert page.is_visible("[data-refresh]")
     page.click("text=Events")
+    page.wait_for_url("**/events")
     assert page.locator("table.events tbody tr").count() >= 3
     page.click("text=Cancel…")
     page.fill("#id_reason", "too short")
