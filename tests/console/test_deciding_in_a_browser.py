@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from coordinator.models import Approval, EffectSlot
 from tests.console import desk as desks
-from tests.console.conftest import Open
+from tests.console.conftest import AT_ONCE, Open
 from tests.console.desk import Desk
 from tests.console.looking import look
 from tests.console.scene import PASSWORD, person
@@ -216,6 +216,7 @@ def test_a_form_locks_when_somebody_else_settles_the_effect(
 def test_keys_lead_from_the_inbox_to_the_decision(opened: Open, desk: Desk, anna: Any) -> None:
     page = opened(user=anna).page
     page.goto("/")
+    page.evaluate(AT_ONCE)
     page.keyboard.press("g")
     page.keyboard.press("a")
     page.wait_for_url("**/approvals")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import Open
+from tests.console.conftest import AT_ONCE, Open
 from tests.console.scene import Scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
@@ -37,6 +37,7 @@ def test_keys_move_open_and_go(opened: Open, scene: Scene, operator: Any) -> Non
     window = opened(user=operator)
     page = window.page
     page.goto("/")
+    page.evaluate(AT_ONCE)
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url("**/tasks")
