@@ -18,6 +18,8 @@ from tests.snapshots import restored
 #: A fleet's laptop and a phone: every wait of a test ends by then, or says what it waited for.
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
+#: The page asks only when a test says so: what a tick of its own clock sends would be taken for the test's.
+STILL = "{ const every = setInterval; window.setInterval = (act, ms) => ms > 1000 ? 0 : every(act, ms); }"
 #: The page's clock stands: whatever comes between them, two keys lie no time apart.
 AT_ONCE = "performance.now = () => 1"
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -68,7 +70,7 @@ Open = Callable[..., Watched]
 
 @pytest.fixture
 def opened(browser: Browser, live_server: Any) -> Iterator[Open]:
-    """`opened(user=…, width=…, dark=…, scripts=…)`: a browser window, signed in by its session cookie."""
+    """`opened(user=…, width=…, dark=…, scripts=…, polls=…)`: a browser window, signed in by its session cookie."""
     contexts: list[BrowserContext] = []
 
     def open_window(
@@ -78,6 +80,7 @@ def opened(browser: Browser, live_server: Any) -> Iterator[Open]:
         height: int = 900,
         dark: bool = False,
         scripts: bool = True,
+        polls: bool = True,
     ) -> Watched:
         context = browser.new_context(
             base_url=live_server.url,
@@ -87,6 +90,8 @@ def opened(browser: Browser, live_server: Any) -> Iterator[Open]:
             reduced_motion="reduce",
         )
         contexts.append(context)
+        if not polls:
+            context.add_init_script(STILL)
         if user is not None:
             context.add_cookies([session_cookie(user, live_server.url)])
         return Watched(context)

@@ -21,7 +21,7 @@ WHY = "The fleet reads another folder now."
 
 @pytest.mark.browser
 def test_a_bulk_cancel_end_to_end(opened: Open, scene: Scene, operator: Any) -> None:
-    window = opened(user=operator)
+    window = opened(user=operator, polls=False)
     page = window.page
     page.goto("/tasks?state=READY&queue=review")
     ready = page.locator("tbody tr").count()
@@ -66,7 +66,7 @@ def test_a_bulk_goes_without_scripts(opened: Open, scene: Scene, operator: Any) 
 
 @pytest.mark.browser
 def test_a_selected_row_holds_the_list_still(opened: Open, scene: Scene, operator: Any) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/tasks")
     page.keyboard.press("j")
     page.keyboard.press("x")

@@ -20,6 +20,17 @@ from tests.console.scene import Scene, person
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.browser]
 
 POLL = "htmx.trigger(document.getElementById('live'), 'every')"
+#: The region has been told of an answer, or of none, and what came is swapped in.
+COME_HOME = """() => {
+  delete document.documentElement.dataset.cameHome;
+  const told = (event) => {
+    if (event.detail.ctx?.sourceElement !== document.getElementById('live')) return;
+    document.removeEventListener('htmx:finally:request', told);
+    document.documentElement.dataset.cameHome = '';
+  };
+  document.addEventListener('htmx:finally:request', told);
+}"""
+HOME = "html[data-came-home]"
 
 
 def polls_of(page: Page) -> Callable[[Request], bool]:
@@ -33,11 +44,11 @@ def polls_of(page: Page) -> Callable[[Request], bool]:
 def poll(page: Page) -> Response:
     """What the next tick of the clock would do, now."""
     is_poll = polls_of(page)
+    page.evaluate(COME_HOME)
     with page.expect_response(lambda answer: is_poll(answer.request)) as caught:
         page.evaluate(POLL)
-    answer = caught.value
-    page.wait_for_timeout(60)  # the swap happens in a task of its own
-    return answer
+    page.wait_for_selector(HOME, state="attached")
+    return caught.value
 
 
 def polls_sent(page: Page) -> int:
@@ -51,7 +62,7 @@ def polls_sent(page: Page) -> int:
 
 
 def test_an_unchanged_part_is_answered_304(opened: Open, scene: Scene, operator: Any) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/queues")
     assert [poll(page).status for _ in range(2)] == [304, 304]
     assert page.get_attribute("#live-state", "data-state") == "live"
@@ -60,7 +71,7 @@ def test_an_unchanged_part_is_answered_304(opened: Open, scene: Scene, operator:
 def test_a_changed_part_keeps_focus_open_details_and_what_was_typed(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    window = opened(user=operator)
+    window = opened(user=operator, polls=False)
     page = window.page
     page.goto(f"/tasks/{scene.failed}")
     page.click("#d-3 summary")
@@ -89,7 +100,7 @@ def test_a_changed_part_keeps_focus_open_details_and_what_was_typed(
 def test_three_changes_leave_a_reason_its_caret_and_what_is_open_alone(
     opened: Open, desk: Desk, worlds: None
 ) -> None:
-    page = opened(user=person("anna", "approver")).page
+    page = opened(user=person("anna", "approver"), polls=False).page
     page.goto(f"/approvals/{desk.refund}")
     page.focus("#whole")
     page.keyboard.press("End")
@@ -101,9 +112,7 @@ def test_three_changes_leave_a_reason_its_caret_and_what_is_open_alone(
         shorten(approval, minutes=minutes)
         before = page.inner_html("#live")
         assert poll(page).status == 200
-        page.wait_for_function(
-            "(before) => document.getElementById('live').innerHTML !== before", arg=before
-        )
+        assert page.inner_html("#live") != before
         kept = page.evaluate(
             "(({id, value, selectionStart, selectionEnd}) => [id, value, selectionStart, selectionEnd])"
             "(document.activeElement)"
@@ -115,7 +124,7 @@ def test_three_changes_leave_a_reason_its_caret_and_what_is_open_alone(
 def test_it_rests_while_a_person_types_or_selects_in_it(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto(f"/tasks/{scene.held}")
     page.evaluate("document.getElementById('live').append(document.createElement('textarea'))")
     page.focus("#live textarea")
@@ -134,7 +143,7 @@ def test_a_row_that_is_ticked_while_a_poll_is_out_stays_ticked_among_rows_that_c
     opened: Open, scene: Scene, operator: Any
 ) -> None:
     """A selected row holds the next poll back; one that is on its way already comes home to it."""
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/tasks?queue=review&state=READY")
     ready = page.locator("#live tbody tr").evaluate_all("rows => rows.map(row => row.id)")
     mine, others = ready[-1], ready[:-1]
@@ -166,7 +175,7 @@ def test_a_row_that_is_ticked_while_a_poll_is_out_stays_ticked_among_rows_that_c
 
 
 def test_a_hidden_tab_asks_for_nothing(opened: Open, scene: Scene, operator: Any) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/queues")
     page.evaluate(
         "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"
@@ -179,7 +188,7 @@ def test_a_hidden_tab_asks_for_nothing(opened: Open, scene: Scene, operator: Any
 def test_the_pause_button_stops_it_and_starts_it_again(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/tasks")
     page.click("[data-pause]")
     assert polls_sent(page) == 0
@@ -194,14 +203,15 @@ def test_the_pause_button_stops_it_and_starts_it_again(
 def test_it_says_when_it_is_stale_and_keeps_what_it_has(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/runs")
     before = page.inner_text("#live")
     page.route("**/runs?*", lambda route: route.abort())
     for _ in range(3):
+        page.evaluate(COME_HOME)
         with page.expect_event("requestfailed"):
             page.evaluate(POLL)
-        page.wait_for_timeout(60)
+        page.wait_for_selector(HOME, state="attached")
     assert page.is_visible("[data-stale-bar]")
     assert page.inner_text("[data-stale-bar]").startswith("Stale since ")
     assert page.get_attribute("#live-state", "data-state") == "stale"
@@ -214,7 +224,7 @@ def test_it_says_when_it_is_stale_and_keeps_what_it_has(
 def test_signing_out_elsewhere_never_puts_the_door_into_the_page(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/tasks")
     page.context.clear_cookies()
     assert [poll(page).status for _ in range(3)] == [401, 401, 401]
@@ -225,7 +235,7 @@ def test_signing_out_elsewhere_never_puts_the_door_into_the_page(
 def test_rows_keep_their_places_and_new_ones_wait_for_a_click(
     opened: Open, scene: Scene, operator: Any
 ) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto("/tasks?state=CLAIMED")
     rows = page.locator("#live tbody tr")
     before = rows.evaluate_all("rows => rows.map(row => row.id)")
@@ -240,7 +250,7 @@ def test_rows_keep_their_places_and_new_ones_wait_for_a_click(
 
 
 def test_a_renewal_moves_the_countdown(opened: Open, scene: Scene, operator: Any) -> None:
-    page = opened(user=operator).page
+    page = opened(user=operator, polls=False).page
     page.goto(f"/tasks/{scene.held}")
     before = page.get_attribute(".verdict [data-until]", "data-until")
     attempt = world.task(scene.held)
