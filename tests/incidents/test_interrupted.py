@@ -30,7 +30,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.fixture
-def server(transactional_db: None, tmp_path: Path) -> Iterator[Served]:
+def server(
+    transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    # A step that is to be killed while it waits for a lock must still be waiting then.
+    monkeypatch.setenv("TENURE_LOCK_TIMEOUT_MS", "120000")
+    monkeypatch.setenv("TENURE_STATEMENT_TIMEOUT_MS", "120000")
     started = Served(tmp_path / "web.log")
     started.start()
     yield started
