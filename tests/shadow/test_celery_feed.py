@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -144,6 +145,12 @@ def has(task_id: str, *kinds: str) -> Callable[[], bool]:
     return lambda: events(task_id) == list(kinds)
 
 
+def lapsed(legacy: Legacy) -> Callable[[], bool]:
+    """Whether a lease has run out that nobody renews from now on: who comes earlier claims what is still held."""
+    ends_at = time.monotonic() + legacy.lease_seconds
+    return lambda: time.monotonic() > ends_at
+
+
 def judged(task_id: str) -> ShadowRound:
     """Its only round, after the windows have passed: everything lies an hour back."""
     from django.db import connection
@@ -180,6 +187,7 @@ def test_a_frozen_worker_that_wakes_up_after_it_was_replaced_commits_late(legacy
     until(has(task_id, "CLAIMED"), "its claim to be told")
     (frozen,) = legacy.begun()
     os.kill(frozen, signal.SIGSTOP)
+    until(lapsed(legacy), "its lease to run out")
     legacy.worker("b")
     until(lambda: len(legacy.begun()) == 2, "the broker to deliver it to the other")
     legacy.go()
@@ -193,8 +201,10 @@ def test_a_task_of_a_killed_worker_is_taken_over_and_both_sides_agree(legacy: Le
     legacy.lease_seconds = 1.5
     task_id = legacy.send("wait_for", str(legacy.folder))
     victim = legacy.worker("a")
+    until(lambda: len(legacy.begun()) == 1, "the first to begin")
     until(has(task_id, "CLAIMED"), "its claim to be told")
     end(victim)
+    until(lapsed(legacy), "its lease to run out")
     legacy.worker("b")
     until(lambda: len(legacy.begun()) == 2, "the broker to deliver it again")
     legacy.go()
