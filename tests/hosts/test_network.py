@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.site.kinship import command_line
 from tests.hosts.network import Hosts, remove_what_dead_runs_left
 from tests.site.launching import CHECKOUT
+from tests.site.waiting import until
 
 pytestmark = pytest.mark.xdist_group("hosts")
 
@@ -40,11 +42,11 @@ def reaches(hosts: Hosts, one: str, other: str) -> bool:
 
 def test_hosts_reach_each_other_until_one_is_cut_off_and_again_afterwards() -> None:
     with Hosts("one", "other") as hosts:
-        assert reaches(hosts, "one", "other")
+        until(lambda: reaches(hosts, "one", "other"), "the switch to know both")
         hosts.cut("other")
         assert not reaches(hosts, "one", "other")
         hosts.mend("other")
-        assert reaches(hosts, "one", "other")
+        until(lambda: reaches(hosts, "one", "other"), "the host to be back")
     assert list(NAMED.glob(f"tenure-hosts-{os.getpid()}-*")) == []
 
 
@@ -62,11 +64,11 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next_one() -> None:
     )  # fmt: skip
     with run:
         assert run.stdout is not None
-        number, program = run.stdout.readline().split()
+        number, program = map(int, run.stdout.readline().split())
+        until(lambda: command_line(program)[:1] == ["sleep"], "the program to be on its host")
         run.send_signal(signal.SIGKILL)
     left = f"tenure-hosts-{number}-*"
     assert {each.name.rpartition("-")[2] for each in NAMED.glob(left)} == {"one", "switch"}
     remove_what_dead_runs_left()
     assert list(NAMED.glob(left)) == []
-    state = Path(f"/proc/{program}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    until(lambda: command_line(program) == [], "the program to be gone")
