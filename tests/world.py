@@ -302,8 +302,12 @@ def fingerprint(*tables: str) -> str:
 # --- races --------------------------------------------------------------------------------------
 
 
+#: Who stands in line for a lock would lose its place after the product's two seconds, which a busy machine takes.
+_UNHURRIED = "SET lock_timeout = '50s'; SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'"
+
+
 class Rival(Generic[T]):
-    """A call in a thread and a database connection of its own. `pid` is the connection's."""
+    """A call in a thread and a database connection of its own, that waits for as long as it must. `pid` is its."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -318,6 +322,7 @@ class Rival(Generic[T]):
     def _run(self) -> None:
         try:
             with connection.cursor() as cursor:
+                cursor.execute(_UNHURRIED)  # until the pool gets it back
                 cursor.execute("SELECT pg_backend_pid()")
                 self._pid.append(cursor.fetchall()[0][0])
             self._known.set()
