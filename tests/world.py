@@ -303,7 +303,7 @@ def fingerprint(*tables: str) -> str:
 
 
 #: Who stands in line for a lock would lose its place after the product's two seconds, which a busy machine takes.
-_UNHURRIED = "SET lock_timeout = '50s'; SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'"
+UNHURRIED = "SET lock_timeout = '50s'; SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'"
 
 
 class Rival(Generic[T]):
@@ -322,7 +322,7 @@ class Rival(Generic[T]):
     def _run(self) -> None:
         try:
             with connection.cursor() as cursor:
-                cursor.execute(_UNHURRIED)  # until the pool gets it back
+                cursor.execute(UNHURRIED)  # until the pool gets it back
                 cursor.execute("SELECT pg_backend_pid()")
                 self._pid.append(cursor.fetchall()[0][0])
             self._known.set()

@@ -78,7 +78,7 @@ def test_c10_5_a_server_killed_between_the_commit_and_the_release_has_done_neith
             s1 = world.Rival(partial(world.try_commit, claim, by=worker))
             world.wait_until_blocked(s1.pid, by=holder.pid)  # it has P and 19 children
             with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_terminate_backend(%s)", [s1.pid])
+                cursor.execute("SELECT pg_terminate_backend(%s, 60_000)", [s1.pid])
             with pytest.raises(DatabaseError):
                 s1.result()
     s2 = world.commit(claim, by=worker)

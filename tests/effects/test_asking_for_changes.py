@@ -207,8 +207,7 @@ def test_of_an_approval_and_a_wish_at_once_one_wins(by: Worker) -> None:
     """Both take the task's row; whoever comes second is told what the first one said."""
     _, _, approval = asked(by)
     paula, quentin = ledger.person("paula"), ledger.person("quentin")
-    with world.guarded():
-        Task.objects.select_for_update().get(task_id=approval.effect.task_id)
+    with world.holding_task(approval.effect.task_id) as holder:
         rivals: list[world.Rival[object]] = [
             world.Rival(lambda: change(approval, paula)),
             world.Rival(
@@ -220,6 +219,7 @@ def test_of_an_approval_and_a_wish_at_once_one_wins(by: Worker) -> None:
             ),
         ]
         world.wait_until_blocked(*(rival.pid for rival in rivals))
+        holder.release()
     answers = [rival.result() for rival in rivals]
     lost = [answer for answer in answers if isinstance(answer, Refusal)]
     assert [answer.outcome for answer in lost] == [Outcome.ALREADY_SETTLED]

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 from django.db import connection
 
+from tests.world import UNHURRIED
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,8 @@ def at_once(*calls: Callable[[], T]) -> list[T]:
 
     def run(index: int, call: Callable[[], T]) -> None:
         try:
-            connection.ensure_connection()
+            with connection.cursor() as cursor:
+                cursor.execute(UNHURRIED)  # until the pool gets it back
             barrier.wait(120)
             answers[index] = call()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever let us go
