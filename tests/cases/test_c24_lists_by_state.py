@@ -46,6 +46,7 @@ def copies(model: Any, key: Any, count: int, **changed: str) -> None:
 
 
 def analyzed() -> None:
+    counted.alone()
     with connection.cursor() as cursor:
         for model in (Run, EffectSlot):
             cursor.execute(f"ANALYZE {model._meta.db_table}")

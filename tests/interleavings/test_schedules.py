@@ -10,6 +10,7 @@ from django.db import DatabaseError, connection
 
 from coordinator.gates import GateClass
 from coordinator.pipeline import Statement
+from tests import counted
 from tests.history import check
 from tests.interleavings.scenes import SCENES, Scene, cast
 from tests.interleavings.schedule import stage
@@ -22,6 +23,7 @@ SEED = os.environ.get("TENURE_SEED", "1")
 
 
 def deadlocks() -> int:
+    counted.alone()  # a connection tells of its deadlocks, an earlier test's too, at its end at the latest
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
