@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -72,8 +73,14 @@ class Installation:
     def client(self) -> Client:
         return Client(self.up.url, self.operator)
 
+    @property
+    def gate(self) -> Path:
+        """Without this file no node of the last layer ends: no run is over before the test has killed what it kills."""
+        return self.up.state.parent / "gate"
+
     def submit(self) -> "RunningRun":
         """Layers of nodes, each of which waits for all of the layer before."""
+        self.gate.unlink(missing_ok=True)
         layers = [[f"{layer}-{number}" for number in range(WIDTH)] for layer in range(LAYERS)]
         nodes = [
             {
@@ -92,13 +99,21 @@ class Installation:
     def worker(self, stack: ExitStack) -> "subprocess.Popen[bytes]":
         """An SDK worker in a process of its own; killed with the stack at the latest."""
         started = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.worker_program", QUEUE, str(STEP_SECONDS)],
+            [
+                sys.executable, "-m", "tests.crash.worker_program",
+                QUEUE, str(STEP_SECONDS), f"{LAYERS - 1}-", str(self.gate),
+            ],
             cwd=CHECKOUT,
             env=environment(TENURE_URL=self.up.url, TENURE_TOKEN=self.fleet),
             stdin=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
         stack.callback(kill, started)
         return started
+
+    def kill_part(self, word: str) -> None:
+        """The first process with `word` in its command line; it may be on its way back from an earlier test."""
+        until(lambda: any(word in words for words in self.up.processes().values()), word)
+        os.kill(self.up.pid_of(word), signal.SIGKILL)
 
     def kill_everything(self) -> None:
         """`up` and all that it has started, PostgreSQL's processes too."""
@@ -145,6 +160,7 @@ class RunningRun:
         assert self.committed() < LAYERS * WIDTH, "the run was over before anything was killed"
 
     def until_complete(self) -> None:
+        self.at.gate.touch()
         until(lambda: self.committed() >= LAYERS * WIDTH, "the run to complete")
         until(lambda: self.state() != "ACTIVE", "the run to be settled")
 

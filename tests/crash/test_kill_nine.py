@@ -1,6 +1,5 @@
 """kill -9 in the middle of a run: afterwards it completes, with one canonical commit a task."""
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -52,7 +51,7 @@ def test_a_killed_part_comes_back_and_the_run_completes(
         for _ in range(2):
             installation.worker(stack)
         run.until_halfway()
-        os.kill(installation.up.pid_of(word), signal.SIGKILL)
+        installation.kill_part(word)
         run.until_complete()
     run.must_be_whole()
     assert not installation.up.has_ended()
