@@ -20,7 +20,9 @@ class Mailbox:
         # It connects to its own port to see whether it has started, so 0 will not do.
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address: tuple[str, int] = ("127.0.0.1", free.getsockname()[1])
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.address[1], **options)
+        self._controller = Controller(
+            self, hostname="127.0.0.1", port=self.address[1], ready_timeout=60, **options
+        )
 
     def __enter__(self) -> Self:
         self._controller.start()
