@@ -216,7 +216,7 @@ def put_aside(by: Worker, *, seconds: float) -> tuple[Claim, EffectView]:
 def test_where_nothing_is_out_an_old_key_is_sent_as_a_first_one_once_it_is_forgotten(
     by: Worker,
 ) -> None:
-    claim, effect = put_aside(by, seconds=FORGOTTEN - 5)
+    claim, effect = put_aside(by, seconds=FORGOTTEN - 60)
     before = world.fingerprint()
     answer = ledger.try_accept(effect, claim.fence, by=by)
     assert refused(answer) is Outcome.RECONCILE_FIRST
@@ -232,7 +232,7 @@ def test_where_nothing_is_out_an_old_key_is_sent_as_a_first_one_once_it_is_forgo
     told = "it is sent as a first call once the downstream has forgotten the key"
     anna = client_of("anna")
     assert told in anna.get(page).content.decode()
-    ledger.pass_time(effect, seconds=6)
+    ledger.pass_time(effect, seconds=61)
     assert told not in anna.get(page).content.decode()
     accepted = ledger.try_accept(effect, claim.fence, by=by)
     assert isinstance(accepted, Accepted)
