@@ -108,7 +108,7 @@ def run_number(run_id: UUID | None) -> Subquery | None:
 
 
 def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
-    """In no order yet (`order_tasks`). Its queue and run come with it, its input does not."""
+    """Newest first; page by `task_id__lt`. Its queue and run come with it, its input does not."""
     tasks = Task.objects.select_related("run", "queue").defer("input", "run__metadata")
     wanted = {
         "queue_id": queue_number(filters.queue),
@@ -123,8 +123,10 @@ def list_tasks(filters: TaskFilters) -> QuerySet[Task]:
     if filters.queues is not None:
         tasks = tasks.filter(queue__name__in=list(filters.queues))
     if filters.state and filters.is_by_state:
-        return in_state(tasks, filters.state)
-    return tasks.filter(state=filters.state) if filters.state else tasks
+        tasks = in_state(tasks, filters.state)
+    elif filters.state:
+        tasks = tasks.filter(state=filters.state)
+    return tasks.order_by(*order_tasks(filters, newest_first=True))
 
 
 def order_tasks(filters: TaskFilters, *, newest_first: bool) -> tuple[str, ...]:
