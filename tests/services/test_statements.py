@@ -1,5 +1,6 @@
 """What a call costs: a fixed number of statements and round trips, whatever the size of its batch (contract 7)."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -267,7 +268,8 @@ def test_a_deadlock_victim_is_tried_again_and_both_get_through(
     """A foreign transaction locks two rows against the order of ours. PostgreSQL ends ours; ours commits all the same.
 
     Who closes the circle notices it, a second later. A third one keeps ours from closing it before the foreign
-    one stands in it: what looks too early finds no circle, and doesn't look again.
+    one stands in it: what looks too early finds no circle, and doesn't look again. Ours pauses until the foreign one
+    has taken what ours gave up: else it may take it again before the foreign one has woken.
     """
     low, middle, high = sorted(claims(3, by=worker), key=lambda claim: claim.fence.task_id)
     lock = "SELECT 1 FROM coordinator_task WHERE task_id = %s FOR UPDATE"
@@ -276,7 +278,8 @@ def test_a_deadlock_victim_is_tried_again_and_both_get_through(
         world.holding(lock, [middle.fence.task_id]) as third,
     ):
         foreign.execute("SET deadlock_timeout = '60s'")
-        tries = _count_pauses(monkeypatch)
+        tries, taken = _count_pauses(monkeypatch), threading.Event()
+        tries.append(lambda: taken.wait(60))
         items = [commit_item(each) for each in (low, middle, high)]
         ours = world.Rival(partial(_patiently, partial(commit_results, items=items, worker=worker)))
         world.wait_until_blocked(ours.pid, by=third.pid)
@@ -284,6 +287,7 @@ def test_a_deadlock_victim_is_tried_again_and_both_get_through(
         world.wait_until_blocked(foreign.pid, by=ours.pid)
         third.release()  # ours goes on to the last row, and waits for whom waits for it
         theirs.result()
+        taken.set()
         foreign.release()
         answers = ours.result()
     assert [str(answer.outcome) for answer in answers] == ["COMMITTED"] * 3
