@@ -40,6 +40,11 @@ def rows_read(act: Callable[[], object], *, tables: Sequence[str] = ("%",)) -> i
     return _counted(_ROWS, names) - before
 
 
+def least_rows_read(look: Callable[[], object], *, tables: Sequence[str] = ("%",)) -> int:
+    """Of two looks. What a thread or process of an earlier test still reads meanwhile is in one of them only."""
+    return min(rows_read(look, tables=tables), rows_read(look, tables=tables))
+
+
 def blocks_touched(act: Callable[[], object]) -> int:
     """How many blocks of tables and indexes are looked at for it."""
     before = _counted(_BLOCKS)

@@ -53,7 +53,7 @@ def analyzed() -> None:
 
 
 def rows_read(act: Callable[[], object]) -> int:
-    return counted.rows_read(act, tables=("run", "effectslot"))
+    return counted.least_rows_read(act, tables=("run", "effectslot"))
 
 
 def results(address: str, caller: callers.Caller) -> list[dict[str, Any]]:
