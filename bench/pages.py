@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from bench.clients import percentile
-from bench.place import Place
+from bench.place import QUEUE, Place
 
 PATHS: Final = (
     "/",
@@ -17,6 +17,8 @@ PATHS: Final = (
     "/tasks",
     "/tasks?state=READY",
     "/tasks?state=COMMITTED",
+    f"/tasks?queue={QUEUE}&state=READY",
+    f"/tasks?queue={QUEUE}&state=FAILED",
     "/queues",
     "/workers",
     "/approvals",

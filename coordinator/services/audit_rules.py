@@ -25,13 +25,15 @@ class Walk:
     invariants: tuple[Invariant, ...]
 
 
-_TASKS: Final = (
-    "SELECT task_id::text FROM coordinator_task WHERE task_id > %s::uuid ORDER BY task_id LIMIT %s"
-)
+# Ordered by the columns, and not by the texts that are given under the same names: else each batch would sort all that
+# is left, and numbers would come as 1, 10, 2.
+_TASKS: Final = "SELECT t.task_id::text FROM coordinator_task t WHERE t.task_id > %s::uuid ORDER BY t.task_id LIMIT %s"
 _EFFECTS: Final = (
     "SELECT effect_id FROM coordinator_effectslot WHERE effect_id > %s ORDER BY effect_id LIMIT %s"
 )
-_EVENTS: Final = "SELECT id::text FROM coordinator_event WHERE id > %s::bigint ORDER BY id LIMIT %s"
+_EVENTS: Final = (
+    "SELECT e.id::text FROM coordinator_event e WHERE e.id > %s::bigint ORDER BY e.id LIMIT %s"
+)
 
 _ONE_COMMIT: Final = """
 SELECT c.task_id::text, jsonb_build_object('commits', jsonb_agg(c.result_commit_id ORDER BY c.committed_at))

@@ -118,5 +118,5 @@ WITH batch AS MATERIALIZED (
   ON CONFLICT (span, name, since, queue_id, label)
     DO UPDATE SET count = coordinator_tally.count + excluded.count, total = coordinator_tally.total + excluded.total
 )
-SELECT xid::text, id, (SELECT count(*) FROM batch) FROM batch ORDER BY xid DESC, id DESC LIMIT 1
+SELECT b.xid::text, b.id, (SELECT count(*) FROM batch) FROM batch b ORDER BY b.xid DESC, b.id DESC LIMIT 1
 """

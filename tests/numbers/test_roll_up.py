@@ -18,6 +18,7 @@ from coordinator.services.roll_up_sql import COUNT_BATCH
 from coordinator.services.roll_ups import roll_up
 from coordinator.tallies import Name, Span
 from tests import world
+from tests.console.scene import any_time
 from tests.numbers import load
 from tests.numbers.recount import recount
 from tests.races.crowd import at_once
@@ -60,6 +61,20 @@ def tallies(span: Span) -> dict[Any, Any]:
 def test_a_mixed_load_is_counted_as_an_independent_query_counts_it() -> None:
     load.everything()
     rolled()
+    assert tallies(Span.EVER) == recount()
+
+
+def test_a_step_that_ends_where_numbers_grow_by_a_digit_counts_nothing_twice() -> None:
+    """Transactions are ordered by number: 99 is before 100."""
+    load.everything()
+    with any_time() as cursor:
+        cursor.execute(
+            "UPDATE coordinator_event e SET xid = (89 + place.place)::text::xid8"
+            " FROM (SELECT id, row_number() OVER (ORDER BY xid, id) AS place FROM coordinator_event) place"
+            " WHERE e.id = place.id"
+        )
+    while rolled(batch=3, max_steps=2) == 6:
+        pass
     assert tallies(Span.EVER) == recount()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from coordinator.actors import Worker, system
-from coordinator.models import Audit, Event
+from coordinator.models import Audit, EffectSlot, Event, Task
 from coordinator.outcomes import Refusal
 from coordinator.selectors.audits import AuditRecord, AuditReport, find_audit, last_audit
 from coordinator.services import audits
@@ -21,7 +22,7 @@ from coordinator.services.epochs import bump_epoch
 from coordinator.services.leases import sweep
 from coordinator.services.revisions import revise_task
 from coordinator.states import DispatchOutcome
-from tests import world
+from tests import counted, world
 from tests.effects import ledger
 from tests.world import node
 
@@ -248,6 +249,26 @@ def test_a_pass_goes_on_where_it_was_broken_off_and_finds_each_row_once(
     assert calls > 10
     assert again.audit.broken == whole.audit.broken
     assert [f.subject for f in again.findings] == [f.subject for f in whole.findings]
+
+
+def test_a_pass_reads_each_row_there_is_and_a_batch_no_other(by: Worker) -> None:
+    """Events are walked by number, 9 before 10: walked by their texts, most would be passed over."""
+    busy(by)
+    world.submit(*[node(f"more {n}") for n in range(300)])
+    events = list(Event.objects.order_by("id").values_list("id", flat=True))
+    assert len(str(events[0])) < len(str(events[-1])), "their numbers grow by a digit"
+    counted.alone()
+    asked = start_audit(reason="r", actor=world.operator())
+    assert isinstance(asked, AuditRecord)
+    step = partial(continue_audits, actor=system("audit"), budget_seconds=1e-9)
+    assert counted.least_rows_read(step, tables=("task",)) < 60
+    while Audit.objects.get(audit_id=asked.audit_id).finished_at is None:
+        step()
+    told = find_audit(asked.audit_id)
+    assert told is not None
+    there = Task.objects.count() + EffectSlot.objects.count() + Event.objects.count()
+    # The pass itself is told of twice: its end after the last batch.
+    assert told.audit.rows_read == there - 1
 
 
 def test_a_batch_that_breaks_off_leaves_no_trace(
