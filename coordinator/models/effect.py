@@ -135,6 +135,8 @@ class Dispatch(models.Model):
                 | Q(redeemed_at__isnull=False, redeem_id__isnull=False),
             ),
         ]
+        # Whoever takes an attempt away asks for its dispatches.
+        indexes = [models.Index(name="dispatch_by_attempt", fields=["attempt"])]
 
     def __str__(self) -> str:
         return f"{self.effect_id}#{self.number}"
@@ -172,6 +174,13 @@ class Evidence(models.Model):
 
     class Meta:
         verbose_name_plural = "evidence"
+        indexes = [
+            models.Index(
+                name="evidence_by_dispatch",
+                fields=["dispatch"],
+                condition=Q(dispatch__isnull=False),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.said} by {self.actor}"

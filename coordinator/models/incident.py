@@ -178,6 +178,7 @@ class IncidentEffect(models.Model):
         constraints = [
             models.UniqueConstraint(name="incident_effect_once", fields=["incident", "effect"])
         ]
+        indexes = [models.Index(name="incident_effect_by_effect", fields=["effect"])]
 
     def __str__(self) -> str:
         return str(self.effect_id)

@@ -76,6 +76,10 @@ class CanonicalCommit(models.Model):
                 condition=Q(result__isnull=False, blob=None) | Q(result=None, blob__isnull=False),
             )
         ]
+        # Whoever takes a blob away asks for its commit. Most commits have none and are not in it.
+        indexes = [
+            models.Index(name="commit_by_blob", fields=["blob"], condition=Q(blob__isnull=False))
+        ]
 
     def __str__(self) -> str:
         return str(self.result_commit_id)
