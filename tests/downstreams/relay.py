@@ -136,13 +136,15 @@ class _Line:
             self._call += data
             with contextlib.suppress(OSError):
                 self._server.sendall(data)
-        if self._fault is not Fault.HOLD:
-            _half_close(self._server)
         if self._fault is Fault.LOSE_REQUEST:
             _shut(self._client)
+        if self._fault is not Fault.HOLD:
+            _half_close(self._server)
 
     def down(self) -> None:
         for data in _chunks(self._server):
+            if self._fault is Fault.LOSE_REQUEST:
+                break  # what a server says to the beginning of a call that was lost is lost as well
             answers = not data.startswith(_CONTINUE)
             if self._fault is Fault.HOLD and answers:
                 self._relay.arrived_late()
