@@ -187,7 +187,7 @@ def _compose(payload: Json, *, effect_id: str) -> tuple[EmailMessage, str, list[
         if value:
             try:
                 message[name] = value
-            except ValueError as error:
+            except (ValueError, IndexError) as error:  # the parser trips over the end of "someone@"
                 raise fields.wrong(
                     name.lower().replace("-", "_"), f"not one line of a header: {error}"
                 ) from error

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tenure.downstreams.git_commit import intended
@@ -70,6 +70,7 @@ def test_a_payload_is_taken_or_refused_by_name(kind: str, data: st.DataObject) -
 @given(
     values=st.fixed_dictionaries({"subject": TEXT, "text": TEXT, "html": TEXT, "reply_to": TEXT})
 )
+@example(values={"subject": "0", "text": "", "html": "", "reply_to": "0@"})
 def test_no_text_ever_makes_a_header_or_a_recipient(values: dict[str, str]) -> None:
     with contextlib.suppress(NotEncodable):
         message, sender, recipients = _compose({**MAIL, **values}, effect_id="0" * 64)
