@@ -167,7 +167,7 @@ class Task(models.Model):
             ),
             # A queue's tasks of the states that people look for at night. Those that a task passes on its usual way
             # are not in it: claims and commits write nothing here. Both columns ascend, unlike in `task_by_state`:
-            # whoever asks for that order can't be led through another queue's (task_filters.in_order).
+            # whoever asks for that order can't be led through another queue's (selectors/state_lists.py).
             models.Index(
                 name="task_set_aside",
                 fields=["queue", "state", "task_id"],

@@ -187,10 +187,14 @@ def _compose(payload: Json, *, effect_id: str) -> tuple[EmailMessage, str, list[
         if value:
             try:
                 message[name] = value
-            except (ValueError, IndexError) as error:  # the parser trips over the end of "someone@"
-                raise fields.wrong(
-                    name.lower().replace("-", "_"), f"not one line of a header: {error}"
-                ) from error
+            except (ValueError, IndexError) as error:
+                # Python's parser trips over the end of "someone@".
+                why = (
+                    f"one line of a header: {error}"
+                    if isinstance(error, ValueError)
+                    else "an address like someone@example.org"
+                )
+                raise fields.wrong(name.lower().replace("-", "_"), f"not {why}") from error
     message.set_content(fields.text("text", meaning="the message"))
     html = fields.optional_text("html", meaning="the message as HTML")
     if html is not None:
