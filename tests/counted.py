@@ -32,6 +32,15 @@ def alone() -> None:
     until(lambda: _value(_OTHERS, now) == 0, "the others to be gone")
 
 
+def connections_in_use() -> int:
+    """Of this thread's pool, with this thread's own. One that the pool still makes, or makes anew, counts as well:
+    wait for the number that is expected, and do not compare with an earlier one.
+    """
+    connection.ensure_connection()
+    told = connection.pool.get_stats()  # type: ignore[attr-defined]
+    return int(told["pool_size"] - told["pool_available"])
+
+
 def rows_read(act: Callable[[], object], *, tables: Sequence[str] = ("%",)) -> int:
     """How many rows of these tables (without their `coordinator_`) are read for it, by whatever way."""
     names = [rf"coordinator\_{name}" for name in tables]

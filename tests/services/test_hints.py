@@ -23,7 +23,7 @@ from coordinator.services.grants import Claim
 from coordinator.services.hints import Hint, wait_for_work
 from coordinator.services.runs import Submitted
 from tests import world
-from tests.counted import alone
+from tests.counted import alone, connections_in_use
 from tests.world import node
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("history_holds")]
@@ -246,12 +246,6 @@ def test_another_queues_work_wakes_nobody_here() -> None:
     assert here.answer() == Hint(may_have_work=True)
 
 
-def connections_in_use() -> int:
-    connection.ensure_connection()
-    told = connection.pool.get_stats()  # type: ignore[attr-defined]
-    return int(told["pool_size"] - told["pool_available"])
-
-
 def test_a_waiting_request_holds_no_connection_and_no_transaction() -> None:
     def connections() -> set[int]:
         with connection.cursor() as cursor:
@@ -262,10 +256,9 @@ def test_a_waiting_request_holds_no_connection_and_no_transaction() -> None:
             )
             return {pid for (pid,) in cursor.fetchall()}
 
-    alone()  # no earlier test's thread gives one back meanwhile
-    before = connections_in_use()
+    alone()  # no earlier test's thread holds one
     waiters = [Waiter().until_waiting() for _ in range(8)]
-    until(lambda: connections_in_use() == before, "their connections to be back in the pool")
+    until(lambda: connections_in_use() == 1, "their connections to be back in the pool")
     until(lambda: connections() == set(), "their transactions to be over")
     assert hints._board.waiting == 8
     world.submit()

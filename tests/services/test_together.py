@@ -22,7 +22,7 @@ from coordinator.services.commits import CommitItem, Committed
 from coordinator.services.grants import Claim
 from coordinator.services.leases import Renewal, Renewed
 from tests import world
-from tests.counted import alone
+from tests.counted import alone, connections_in_use
 from tests.world import node
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -384,21 +384,15 @@ def test_who_waits_for_a_batch_leaves_its_connection_to_others(queue: Queue) -> 
     worker = world.worker()
     claims = claimed(CALLS, worker)
 
-    def in_use() -> int:
-        told = connection.pool.get_stats()  # type: ignore[attr-defined]
-        return int(told["pool_size"] - told["pool_available"])
-
     def after_a_look_up(call: Callable[[], Any]) -> Any:
         connection.ensure_connection()
         return call()
 
-    alone()  # no earlier test's thread gives one back meanwhile
-    connection.ensure_connection()
-    before = in_use()
+    alone()  # no earlier test's thread holds one
     answers = pile_up(
         queue,
         together._COMMITS,
         [partial(after_a_look_up, commit_of(claim, worker)) for claim in claims],
-        meanwhile=lambda: wait_for(lambda: in_use() == before + 1),
+        meanwhile=lambda: wait_for(lambda: connections_in_use() == 2),  # ours, and the sender's
     )
     assert all(isinstance(answer, Committed) for answer in answers)
