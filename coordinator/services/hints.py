@@ -199,37 +199,48 @@ class _Listener:
         self._board = board
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._has_ended = True
+        self._turn = 0
+        self._is_running = False
         self._last_wanted = 0.0
 
     def ensure_running(self) -> None:
         """For who is on the board already: the listener ends only where nobody is."""
         with self._lock:
-            if self._thread is None or self._has_ended or not self._thread.is_alive():
-                self._has_ended, self._last_wanted = False, time.monotonic()
-                self._thread = threading.Thread(target=self._run, name="tenure-hints", daemon=True)
+            if self._thread is None or not self._is_running or not self._thread.is_alive():
+                self._turn, self._is_running, self._last_wanted = (
+                    self._turn + 1,
+                    True,
+                    time.monotonic(),
+                )
+                self._thread = threading.Thread(
+                    target=self._run, args=[self._turn], name="tenure-hints", daemon=True
+                )
                 self._thread.start()
 
-    def _run(self) -> None:
-        while not self._ends():
+    def _run(self, turn: int) -> None:
+        while not self._ends(turn):
             try:
                 with psycopg.connect(_conninfo(), autocommit=True) as listening:
                     listening.execute(f"LISTEN {CHANNEL}")
-                    while not self._ends():
+                    while not self._ends(turn):
                         self._listen(listening)
             except psycopg.Error:
                 _log.warning("hints: the listener lost its connection", exc_info=True)
                 time.sleep(_RECONNECT_SECONDS)
 
-    def _ends(self) -> bool:
-        """Whether nobody has waited for long. Who comes at this very moment finds it here, or starts another one."""
+    def _ends(self, turn: int) -> bool:
+        """Whether nobody has waited for long. Who comes at this very moment finds it here, or starts another one:
+        that one's turn has come then, and this one's stays over.
+        """
         with self._lock:
             now = time.monotonic()
+            if turn != self._turn:
+                return True
             if self._board.wanted():
                 self._last_wanted = now
             elif now - self._last_wanted >= self.idle_seconds:
-                self._has_ended = True
-            return self._has_ended
+                self._is_running = False
+            return not self._is_running
 
     def _listen(self, listening: "psycopg.Connection[tuple[object, ...]]") -> None:
         for note in listening.notifies(timeout=LOOK_SECONDS, stop_after=1):

@@ -302,6 +302,49 @@ def test_the_listener_survives_the_loss_of_its_connection(monkeypatch: pytest.Mo
     assert waiter.answer() == Hint(may_have_work=True)
 
 
+class LeavesLate(hints._Listener):
+    """Between a listener's decision to end and its end there is time, in which another may be started."""
+
+    def __init__(self, board: hints._Board) -> None:
+        super().__init__(board)
+        self.stays = 0
+        self.leaves, self.may_leave = threading.Event(), threading.Event()
+
+    def _ends(self, turn: int) -> bool:
+        if ends := super()._ends(turn):
+            self.leaves.set()
+            self.may_leave.wait(LONG)
+        else:
+            self.stays += 1
+        return ends
+
+
+def test_a_listener_that_leaves_does_not_go_on_beside_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hints, "LOOK_SECONDS", OFTEN)
+    board = hints._Board()
+    listener = LeavesLate(board)
+    monkeypatch.setattr(hints._Listener, "idle_seconds", 0.0)
+    board.ticket(1)
+    listener.ensure_running()
+    first = listener._thread
+    assert first is not None
+    until(lambda: listener.stays > 1, "it to listen")
+    board.drop(1)
+    assert listener.leaves.wait(LONG)
+    board.ticket(1)
+    listener.ensure_running()
+    second = listener._thread
+    assert second is not None
+    assert second is not first
+    listener.may_leave.set()
+    until(lambda: not first.is_alive(), "the first one to end")
+    assert second.is_alive()
+    board.drop(1)
+    until(lambda: not second.is_alive(), "the second one to end")
+
+
 def test_a_hint_that_can_not_be_sent_fails_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "CHANNEL", "x" * 100)  # longer than PostgreSQL takes
     run = world.submit()
