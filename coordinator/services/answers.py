@@ -38,6 +38,11 @@ _GATES: Final = (
 )
 _STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
 
+_STORE_ALL: Final = (
+    "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer)"
+    " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])"
+)
+
 
 def look_up(request: RequestKey) -> Statement:
     return Statement(_LOOK_UP, (request.scope, request.key))
@@ -72,6 +77,24 @@ def each_one_at_a_time(requests: Sequence[RequestKey]) -> Statement:
 
 def store(request: RequestKey, answer: str) -> Statement:
     return Statement(_STORE, (request.scope, request.key, request.request_digest, answer))
+
+
+def store_all(answered: Sequence[tuple[RequestKey, str]]) -> list[Statement]:
+    """`store` for several requests in one statement; none for none."""
+    if not answered:
+        return []
+    requests, answers = zip(*answered, strict=True)
+    return [
+        Statement(
+            _STORE_ALL,
+            (
+                [each.scope for each in requests],
+                [each.key for each in requests],
+                [each.request_digest for each in requests],
+                answers,
+            ),
+        )
+    ]
 
 
 def stored_answer(request: RequestKey, rows: Sequence[tuple[Any, ...]]) -> str | Refusal | None:

@@ -442,11 +442,13 @@ def _grant(
             run_round(*statements)
         return [_Nothing(row.scheduler_epoch, made_way=bool(statements)) for _ in demands]
     shares = _dealt(demands, grants.attempt_ids)
-    statements += [
-        answers.store(each.request, orjson.dumps(share, default=str).decode())
-        for each, share in zip(demands, shares, strict=True)
-        if each.request and share
-    ]
+    statements += answers.store_all(
+        [
+            (each.request, orjson.dumps(share, default=str).decode())
+            for each, share in zip(demands, shares, strict=True)
+            if each.request and share
+        ]
+    )
     reading = grants.reading()
     rounds = close_with_round(*statements, *reading.statements)
     claims = iter(reading.claims(rounds[len(statements) :]))
