@@ -152,3 +152,20 @@ def test_a_pipeline_of_requests_on_one_connection_is_answered_in_order(
         assert [client.get(path).status_code for path in ("/me", "/nothing", "/queues/q", "/tasks/x")] == [
             200, 404, 200, 404,
         ]  # fmt: skip
+
+
+def test_an_answer_says_how_long_it_is_and_one_without_a_body_keeps_its_connection(
+    world: tuple[Api, Served],
+) -> None:
+    api, served = world
+    with httpx.Client(
+        base_url=f"{served.url}/api/v1", headers=headers(api.worker), timeout=60
+    ) as client:
+        for path in ("/me", "/nothing", "/queues/q"):
+            answer = client.get(path)
+            assert int(answer.headers["Content-Length"]) == len(answer.content) > 0
+            assert "Transfer-Encoding" not in answer.headers
+            bare = client.head(path)
+            assert (bare.status_code, bare.content) == (answer.status_code, b"")
+        assert client.post("/me").status_code == 405
+        assert client.get("/me").status_code == 200
