@@ -1,34 +1,35 @@
 """Clients of the API, each a process of its own: they claim, commit, and count.
 
-The standard library's HTTP client on one kept connection: what is measured is the server.
+They share the cores with the server, and what is measured is the server: HTTP is written and read here as plainly as
+it goes. The standard library's client takes 0.2 ms a call, most of it for headers that nobody here looks at.
 """
 
-import http.client
-import json
 import multiprocessing
+import re
 import socket
 import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from bench.place import QUEUE, Target
+
+_LENGTH: Final = re.compile(rb"(?i)\r\ncontent-length: (\d+)\r\n")
 
 
 class Api:
     """One kept connection."""
 
     def __init__(self, target: Target) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=60)
-        self.connection.connect()
-        # As every client library does: else the kernel holds the body back for an ACK of the head.
-        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.headers = {
-            "Authorization": f"Bearer {target.token}",
-            "Content-Type": "application/json",
-            "X-Claim-Contract": "claim.v1",
-        }
+        self._socket = socket.create_connection(("127.0.0.1", target.port), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._head = (
+            f"Host: 127.0.0.1:{target.port}\r\nAuthorization: Bearer {target.token}\r\n"
+            "Content-Type: application/json\r\nX-Claim-Contract: claim.v1\r\n"
+        )
 
     def post(self, path: str, body: Any, *, keyed: bool = False) -> Any:
         """The answer; a refusal is a fault of the measurement."""
@@ -39,9 +40,30 @@ class Api:
 
     def ask(self, path: str, body: Any, *, keyed: bool = False) -> Any:
         """The answer, whatever it says."""
-        headers = self.headers | ({"Idempotency-Key": uuid.uuid4().hex} if keyed else {})
-        self.connection.request("POST", f"/api/v1{path}", json.dumps(body), headers)
-        return json.loads(self.connection.getresponse().read())
+        content = orjson.dumps(body)
+        key = f"Idempotency-Key: {uuid.uuid4().hex}\r\n" if keyed else ""
+        head = f"POST /api/v1{path} HTTP/1.1\r\n{self._head}{key}Content-Length: {len(content)}\r\n\r\n"
+        self._socket.sendall(head.encode() + content)
+        return orjson.loads(self._read())
+
+    def _read(self) -> bytes:
+        """The body of one answer, whose length stands in its head."""
+        told = bytearray()
+        while (end := told.find(b"\r\n\r\n")) < 0:
+            told += self._receive()
+        length = _LENGTH.search(told, 0, end + 2)
+        if length is None:
+            raise RuntimeError(f"an answer without a length: {bytes(told[:end])!r}")
+        size = end + 4 + int(length[1])
+        while len(told) < size:
+            told += self._receive()
+        return bytes(told[end + 4 : size])
+
+    def _receive(self) -> bytes:
+        part = self._socket.recv(262_144)
+        if not part:
+            raise ConnectionError("the server has closed the connection")
+        return part
 
     def claim(self, owner: str, limit: int, **more: Any) -> list[dict[str, Any]]:
         body = {"scheduler_epoch": 1, "owner": owner, "limit": limit, **more}
