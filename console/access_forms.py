@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from console.accesses import ROLES, SCOPES
 from console.forms import Reason, Revocation
+from console.service_words import in_words
 from coordinator.outcomes import Refusal
 from coordinator.services.credentials import MAX_NAME
 from coordinator.services.newcomers import MAX_PERSON_CHARS
@@ -141,6 +142,6 @@ def take_faults(form: forms.Form, refusal: Refusal) -> None:
     """Put the faults that a service found beside the fields that they are about."""
     for error in refusal.errors:
         name = error.pointer.strip("/").split("/")[0]
-        form.add_error(name if name in form.fields else None, error.detail)
+        form.add_error(name if name in form.fields else None, in_words(error.detail))
     if not refusal.errors:
-        form.add_error(None, refusal.detail)
+        form.add_error(None, in_words(refusal.detail))

@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy
 
 from console.cases import Case, Told, code
+from console.service_words import in_words
 from console.visible import masked, visible
 from coordinator.selectors.explain import Reason
 from coordinator.states import TaskState
@@ -55,7 +56,7 @@ def reasons_of(case: Case) -> Iterator[Told]:
                 max=task.max_attempts,
             )
             if words
-            else visible(masked(reason.detail))
+            else visible(masked(in_words(reason.detail)))
         )
         yield Told(reason.code, text, _page_of(reason))
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from lucide import IconDoesNotExist
 from lucide.templatetags.lucide import lucide
 
-from console import bulk_words, times, visible
+from console import bulk_words, service_words, times, visible
 from console.bindings import sealed
 from console.filters import Wanted, query_string
 from console.forms import new_action_key
@@ -121,6 +121,12 @@ def visible_json(text: str | None) -> SafeString:
 def masked(text: object) -> str:
     """Free text of others, such as an error's message, without what looks like a secret."""
     return visible.masked("" if text is None else str(text))
+
+
+@register.filter(name="in_words")
+def in_words(text: object) -> str:
+    """A sentence that a service said, in the reader's language; others' words as they are."""
+    return service_words.in_words("" if text is None else str(text))
 
 
 @register.filter(name="coded", is_safe=True)
@@ -240,7 +246,8 @@ def told(context: Context, value: Any) -> SafeString:
 def coded_with_times(context: Context, text: str) -> SafeString:
     """The same as `coded`, and the instants in it are told as every other one on the page."""
     found = _INSTANT.sub(
-        lambda match: when(context, datetime.fromisoformat(match[0]), zone=True), coded(text)
+        lambda match: when(context, datetime.fromisoformat(match[0]), zone=True),
+        coded(service_words.in_words(text)),
     )
     return mark_safe(found)  # noqa: S308 - escaped by `coded` and `when`
 

@@ -16,6 +16,7 @@ from console.forms import BulkDecision, SnoozeStart
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import actor_of, permit
 from console.preferences import read_preferences
+from console.service_words import in_words
 from console.templatetags.console import spaced
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.seen import BulkSeen
@@ -103,7 +104,7 @@ def bulk(request: HttpRequest, bulk_id: UUID) -> HttpResponse:
             return redirect("console:task-bulk", bulk_id=bulk_id)
         if answer.outcome is not Outcome.INVALID or "until" not in form.fields:
             return _changed(request, bulk_id, form.cleaned_data["seen"], answer)
-        form.add_error("until", answer.errors[0].detail)
+        form.add_error("until", in_words(answer.errors[0].detail))
     context = {**_of(request, found), "allowed": allowed, "form": form}
     if found.facts.state == "REVIEWED":
         status = 422 if form.is_bound else 200

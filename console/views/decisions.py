@@ -19,6 +19,7 @@ from console.bindings import differences
 from console.forms import IntakeDecision, Revision, RunDecision, TaskDecision, new_action_key
 from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
+from console.service_words import in_words
 from console.visible import pretty_json, visible_in_attribute
 from coordinator import digests
 from coordinator.outcomes import Outcome, Refusal
@@ -233,7 +234,7 @@ def _refused(
     if refusal.outcome is Outcome.INVALID:
         for error in refusal.errors:
             name = error.pointer.strip("/").split("/")[0]
-            form.add_error(name if name in form.fields else None, error.detail)
+            form.add_error(name if name in form.fields else None, in_words(error.detail))
         return _ask(
             request,
             "console/decide_task.html",

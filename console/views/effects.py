@@ -17,6 +17,7 @@ from console.guarantees import promise_of
 from console.outlooks import if_wrong, key_ends, last_arrival_of, outlook_of
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
+from console.service_words import in_words
 from console.settling_forms import Absent, Asserted, Happened, StillUnknown
 from console.stakes import plain_stake, stake_of
 from console.visible import compact
@@ -124,7 +125,7 @@ def settle(request: HttpRequest, effect_id: str, how: str) -> HttpResponse:
     if isinstance(answer, Refusal):
         if answer.outcome is Outcome.INVALID:
             for error in answer.errors:
-                form.add_error(None, error.detail)
+                form.add_error(None, in_words(error.detail))
             return _show(request, found, how=how, form=form)
         return _refused(request, found, answer, form.cleaned_data)
     messages.success(request, _receipt(answer))

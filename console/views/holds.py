@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from console.forms import TaskDecision, new_action_key
 from console.pages import forbid, page, refuse, show
 from console.people import Permit, actor_of, permit
+from console.service_words import in_words
 from console.visible import visible_in_attribute
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors import console_task
@@ -42,7 +43,7 @@ def release(request: HttpRequest, task_id: UUID) -> HttpResponse:
     if answer.outcome is Outcome.INVALID:
         for error in answer.errors:
             name = error.pointer.strip("/")
-            form.add_error(name if name in form.fields else None, error.detail)
+            form.add_error(name if name in form.fields else None, in_words(error.detail))
         return _ask(request, task, allowed, form)
     return _refused(request, task_id, form, answer)
 

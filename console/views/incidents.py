@@ -31,6 +31,7 @@ from console.incident_steps import (
 )
 from console.pages import forbid, page, refuse, shell_of, show
 from console.people import Permit, actor_of, permit
+from console.service_words import in_words
 from coordinator import digests
 from coordinator.intake_shares import WHOLE
 from coordinator.outcomes import Outcome, Refusal
@@ -89,7 +90,7 @@ def declare(request: HttpRequest) -> HttpResponse:
             back = {"detail": answer.detail, "refusal": answer, "back": request.path}
             return refuse(request, 409, back)
         for error in answer.errors:
-            form.add_error("queues", error.detail)
+            form.add_error("queues", in_words(error.detail))
     context = {
         "form": form,
         "names": names,
@@ -245,7 +246,7 @@ def _answered(
             for error in answer.errors:
                 name = error.pointer.strip("/").split("/")[0]
                 name = _FIELDS.get(name, name)
-                form.add_error(name if name in form.fields else None, error.detail)
+                form.add_error(name if name in form.fields else None, in_words(error.detail))
             return _show(request, found, number, form)
         case Refusal():
             return _changed(request, found, number, answer)

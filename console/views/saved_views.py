@@ -13,6 +13,7 @@ from console.listings import wanted_of
 from console.pages import forbid, page, refuse, show
 from console.people import actor_of, permit
 from console.saved_views import permit_change, read_views
+from console.service_words import in_words
 from coordinator.outcomes import Outcome, Refusal
 from coordinator.selectors.saved_views import MAX_VIEWS, ViewRecord, find_view
 from coordinator.services.saved_views import delete_view, rename_view, save_view
@@ -40,7 +41,7 @@ def create(request: HttpRequest) -> HttpResponse:
         if not isinstance(answer, Refusal):
             messages.success(request, _("Kept for everybody."))
             return redirect("console:task-views")
-        form.add_error("name", answer.errors[0].detail)
+        form.add_error("name", in_words(answer.errors[0].detail))
     context = {"form": form, "wanted": wanted, "allowed": permit(request, "view")}
     return show(request, "console/view_form.html", context, status=422 if form.is_bound else 200)
 
@@ -66,7 +67,7 @@ def rename(request: HttpRequest, view_id: UUID) -> HttpResponse:
             return redirect("console:task-views")
         if answer.outcome is not Outcome.INVALID:
             return _refused(request, answer, view_id, form.cleaned_data["shown_name"])
-        form.add_error("name", answer.errors[0].detail)
+        form.add_error("name", in_words(answer.errors[0].detail))
     context = {"form": form, "found": found, "wanted": _wanted(found), "allowed": allowed}
     return show(request, "console/view_form.html", context, status=422 if form.is_bound else 200)
 
