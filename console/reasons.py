@@ -15,7 +15,7 @@ from coordinator.selectors.explain import Reason
 from coordinator.states import TaskState
 
 #: What the sentences above tell already.
-_TOLD_ABOVE: Final = frozenset(
+TOLD_ABOVE: Final = frozenset(
     {
         "BLOCKED_BY",
         "NOT_BEFORE",
@@ -27,7 +27,7 @@ _TOLD_ABOVE: Final = frozenset(
         "FAILED",
     }
 )
-_IN_WORDS: Final[dict[str, Promise]] = {
+IN_WORDS: Final[dict[str, Promise]] = {
     "INTAKE_STOPPED": gettext_lazy(
         "The intake of queue {queue} is stopped: no claims are granted."
     ),
@@ -44,9 +44,9 @@ _IN_WORDS: Final[dict[str, Promise]] = {
 def reasons_of(case: Case) -> Iterator[Told]:
     task = case.task
     for reason in case.explanation.reasons:
-        if reason.code in _TOLD_ABOVE or task.state == TaskState.FAILED:
+        if reason.code in TOLD_ABOVE or task.state == TaskState.FAILED:
             continue
-        words = _IN_WORDS.get(reason.code)
+        words = IN_WORDS.get(reason.code)
         text = (
             format_html(
                 str(words),

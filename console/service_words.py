@@ -289,6 +289,95 @@ SENTENCES: Final = (
     gettext_noop("not finished: no claim of it was seen"),
     gettext_noop("not finished: nobody held it"),
     gettext_noop("not finished: it would be offered again"),
+    gettext_noop("It is {state}."),
+    gettext_noop("It is {state}: it did not happen."),
+    gettext_noop("It is {state}; only CANCELLED and FAILED tasks are reopened."),
+    gettext_noop("It is {state}; only READY and BLOCKED tasks are {what}."),
+    gettext_noop("It is COMMITTED with another receipt."),
+    gettext_noop("It has changed since it was looked at; look again."),
+    gettext_noop(
+        "It has FAILED: nothing is left to cancel. Reopen or revise it, or cancel the run."
+    ),
+    gettext_noop("It has its canonical commit. To replace the result, revise it."),
+    gettext_noop("It has its canonical commit; nothing of it waits."),
+    gettext_noop("It waits for no time."),
+    gettext_noop("It waits until {at} already. To let it go earlier, wake it."),
+    gettext_noop("It was cancelled; reopen it, then revise it."),
+    gettext_noop("Its commit came first; the result stands. To replace it, revise the task."),
+    gettext_noop(
+        "Its result is in use: these nodes were claimed with it. Revise those that are not"
+        " COMMITTED."
+    ),
+    gettext_noop("A newer revision of node `{name}` took this task's place; act on that one."),
+    gettext_noop("A restore holds it: effects that can't be seen may be out. Release it first."),
+    gettext_noop("No restore holds it; there is nothing to release."),
+    gettext_noop("Its absence can't be sealed: {told}."),
+    gettext_noop("Nothing of it is out: there is nothing to reconcile."),
+    gettext_noop("The attempt that sent it has not ended; let it expire, or cancel the task."),
+    gettext_noop("The call may be out right now; report it, or wait for its deadline."),
+    gettext_noop("The look-up told nothing, or a later one has found the effect; look again."),
+    gettext_noop("The look-up was stamped before the newest dispatch; make another one."),
+    gettext_noop(
+        "The incident is {state}; results are decided about between the bump and the switch."
+    ),
+    gettext_noop("The incident is {state}; what may come next is {what}."),
+    gettext_noop("Node `{node}` had `{token}`; its lease ran out."),
+    gettext_noop("Node `{node}` has `{token}`; one at a time."),
+    gettext_noop("The queue is in SHADOW: the legacy system decides."),
+    gettext_noop("The queue only offers READ_ONLY tasks; this is {replay}."),
+    gettext_noop("{settled} of {needed} rounds settled since {at}."),
+    gettext_noop("{count} mismatches that nobody has explained."),
+    gettext_noop("The roll-up of the counted writes stands still."),
+    gettext_noop("{percent} % of the writes of the last hour passed the guard."),
+    gettext_noop("No fence drill has run on this queue."),
+    gettext_noop("The last fence drill failed: {names}."),
+    gettext_noop("The last fence drill passed at {at}."),
+    gettext_noop("The request is void: {told}."),
+    gettext_noop(
+        "{told} Intake is held and nothing is sent until an operator has run"
+        " `manage.py after_restore`."
+    ),
+    gettext_noop("This database was another one: {was} is now {now}."),
+    gettext_noop("The rows of this database were loaded from a dump."),
+    gettext_noop("The record outside names another database: {kept}, not {own}."),
+    gettext_noop("This database was set back: its log ends before the position that was seen."),
+    gettext_noop("Queue {queue} had epoch {before}; here it has {epoch}."),
+    gettext_noop("The server is a standby: it grants nothing before it is promoted."),
+    gettext_noop(
+        "The record that is kept outside the database can't be read, so that nobody can say"
+        " whether this is still the same database. Intake is held until it can be read again;"
+        " `manage.py doctor` tells where it is."
+    ),
+    gettext_noop("It does not follow from the link before it."),
+    gettext_noop("It has no link, and its neighbours have."),
+    gettext_noop("It says {at} and was sealed behind what came long after."),
+    gettext_noop("It stands behind the end of the chain."),
+    gettext_noop("Link {number} has another digest than the one that was kept: {digest}."),
+    gettext_noop("Link {number} is not there."),
+    gettext_noop("The chain ends with {number}; what was behind it is gone."),
+    gettext_noop("The event is gone, and no pruning says that it took it."),
+    gettext_noop("The event is not the one that was sealed."),
+    gettext_noop("The newest link is not the one that the chain remembers."),
+    gettext_noop("it says that it happened, and gives no receipt"),
+    gettext_noop("it says that it happened, with a receipt that can't be kept: {error}"),
+    gettext_noop(
+        "it says that it happened, with a receipt that is too large: {size} bytes, {digest}"
+    ),
+    gettext_noop("the look failed: {error}"),
+    gettext_noop("the look-up failed: {error}"),
+    gettext_noop("the look-up gave no answer but a {kind}"),
+    gettext_noop("what is there can't be told as JSON"),
+    gettext_noop("what is there is too large to be shown: {size} bytes"),
+    gettext_noop("nobody confirmed it in time"),
+    gettext_noop("the stage is {stage} by now"),
+    gettext_noop("the epoch is {epoch} by now"),
+    gettext_noop("the gate has closed: {told}"),
+    gettext_noop("the call deadline has passed"),
+    gettext_noop("the database was restored"),
+    gettext_noop("a receipt turned up late"),
+    gettext_noop("a string has a NUL character; remove it"),
+    gettext_noop("a number beyond ±(2^53 - 1) would be read back as another; send it as a string"),
+    gettext_noop("nested deeper than {most} levels; flatten it"),
 )
 #: What stands in the places of a sentence and is ours as well.
 PHRASES: Final = (
@@ -323,9 +412,22 @@ PHRASES: Final = (
     gettext_noop("nobody decided in time"),
     gettext_noop("open; wait for its verdict"),
     gettext_noop("one on which both agree"),
+    gettext_noop("Somebody is dealing with a restore."),
+    gettext_noop("held back"),
+    gettext_noop("woken"),
+    gettext_noop("nothing"),
+    gettext_noop("a receipt is on file"),
+    gettext_noop("{guarantee} can't seal it now"),
 )
 #: Places in which a phrase or a sentence of ours stands; in all others somebody's own words may.
-_OURS: Final = frozenset({"what", "counter", "told", "why"})
+_OURS: Final = frozenset({"what", "counter", "told", "why", "error"})
+#: Places that take no more than a word of the contract, an instant or a number; each other one takes anything.
+_MADE_OF: Final = {"state": "[A-Z0-9_]+", "at": r"[\d:TZ+. -]+|no time"} | dict.fromkeys(
+    ("count", "settled", "needed", "percent"), r"[\d.,]+"
+)
+_IN_PLACES: Final = (*SENTENCES, *PHRASES)
+#: Where one sentence ends and another begins.
+_ENDS: Final = re.compile(r"(?<=\.) ")
 _PLACE: Final = re.compile(r"\\{(\w+)\\}")
 
 
@@ -333,38 +435,65 @@ def in_words(text: str) -> str:
     """A sentence of ours in the reader's language; anything else as it is. Escape and mask it as before."""
     if (get_language() or "en").startswith("en"):
         return text
-    found = _find(text)
+    return _told(text, SENTENCES)
+
+
+def _told(text: str, among: tuple[str, ...]) -> str:
+    each = _ENDS.split(text)
+    if len(each) > 1 and all(_find(one, among) for one in each):
+        return "".join(_told(one, among) for one in each)
+    found = _find(text, among)
     if found is not None:
         message, places = found
-        told = {name: in_words(value) if name in _OURS else value for name, value in places}
-        return gettext(message).format(**told) if places else gettext(message)
+        if not places:
+            return gettext(message)
+        return gettext(message).format(**{name: _placed(name, said) for name, said in places})
     outcome, colon, detail = text.partition(": ")
-    return f"{outcome}: {in_words(detail)}" if colon and outcome in Outcome.__members__ else text
+    if colon and outcome in Outcome.__members__:
+        return f"{outcome}: {_told(detail, among)}"
+    return text
+
+
+def _placed(name: str, said: str) -> str:
+    """What stands in a place: translated where it is ours, also where the sentence around it ends it."""
+    if name not in _OURS:
+        return said
+    told = _told(said, _IN_PLACES)
+    if told == said and (ended := _told(f"{said}.", _IN_PLACES)) != f"{said}.":
+        return ended.removesuffix("。")
+    return told
 
 
 @lru_cache(maxsize=1_000)
-def _find(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+def _find(text: str, among: tuple[str, ...]) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     """The message that the whole text is, and what stands in its places."""
-    if text in _WITHOUT_PLACES:
+    exact, patterns = _compiled(among)
+    if text in exact:
         return text, ()
-    for pattern, message in _WITH_PLACES:
+    for pattern, message in patterns:
         if found := pattern.fullmatch(text):
             return message, tuple(found.groupdict().items())
     return None
 
 
+@lru_cache(maxsize=2)
+def _compiled(
+    among: tuple[str, ...],
+) -> tuple[frozenset[str], tuple[tuple["re.Pattern[str]", str], ...]]:
+    """Those without places; and those with some, the one that says most by itself first: a place takes anything."""
+    exact = frozenset(each for each in among if "{" not in each)
+    placed = sorted(
+        (each for each in among if each not in exact), key=_literal_length, reverse=True
+    )
+    return exact, tuple((_pattern_of(each), each) for each in placed)
+
+
 def _pattern_of(message: str) -> "re.Pattern[str]":
-    return re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(message)), re.DOTALL)
+    def place(found: re.Match[str]) -> str:
+        return f"(?P<{found[1]}>{_MADE_OF.get(found[1], '.+?')})"
+
+    return re.compile(_PLACE.sub(place, re.escape(message)), re.DOTALL)
 
 
 def _literal_length(message: str) -> int:
     return len(re.sub(r"\{\w+\}", "", message))
-
-
-_WITHOUT_PLACES: Final = frozenset(each for each in (*SENTENCES, *PHRASES) if "{" not in each)
-#: The one that says most by itself first: a place takes anything.
-_WITH_PLACES: Final = tuple(
-    (_pattern_of(message), message)
-    for message in sorted((*SENTENCES, *PHRASES), key=_literal_length, reverse=True)
-    if message not in _WITHOUT_PLACES
-)

@@ -104,7 +104,7 @@ def _refused(request: HttpRequest, refusal: Refusal, view_id: UUID, shown: str) 
     """409 with the name that it has by now."""
     found = find_view(view_id)
     if found is None or refusal.outcome is Outcome.NOT_FOUND:
-        return refuse(request, 404, {"what": refusal.detail})
+        return refuse(request, 404, {"what": in_words(refusal.detail)})
     context = {
         "refusal": refusal,
         "detail": refusal.detail,

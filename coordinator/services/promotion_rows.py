@@ -73,7 +73,7 @@ class HeardRequest:
             return f"the epoch is {queue.scheduler_epoch} by now"
         if not self.gate.open:
             blocking = [each.detail for each in self.gate.criteria if not each.ok]
-            return "the gate has closed: " + " ".join(blocking)
+            return "the gate has closed: " + " ".join(blocking).removesuffix(".")
         return None
 
     def settle(self) -> bool:
