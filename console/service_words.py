@@ -379,6 +379,8 @@ SENTENCES: Final = (
     gettext_noop("a number beyond ±(2^53 - 1) would be read back as another; send it as a string"),
     gettext_noop("nested deeper than {most} levels; flatten it"),
 )
+#: Characters of a sentence of ours, names and all. Others' words come here too, and looking at long ones takes long.
+LONGEST: Final = 600
 #: What stands in the places of a sentence and is ours as well.
 PHRASES: Final = (
     gettext_noop("scheduler epoch"),
@@ -433,7 +435,7 @@ _PLACE: Final = re.compile(r"\\{(\w+)\\}")
 
 def in_words(text: str) -> str:
     """A sentence of ours in the reader's language; anything else as it is. Escape and mask it as before."""
-    if (get_language() or "en").startswith("en"):
+    if (get_language() or "en").startswith("en") or len(text) > LONGEST:
         return text
     return _told(text, SENTENCES)
 

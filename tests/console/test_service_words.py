@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import translation
 
 from console import reasons
-from console.service_words import PHRASES, SENTENCES, in_words
+from console.service_words import LONGEST, PHRASES, SENTENCES, in_words
 from coordinator import digests
 from coordinator.models import Installation, ShadowRound
 from coordinator.services.identity import MEND
@@ -245,6 +245,15 @@ def test_english_and_what_is_not_ours_stay_as_they_are() -> None:
         assert in_words(ours) == "该任务已被取消。"
         for foreign in ("boom: it broke", "{not} a message", "", "cancel"):
             assert in_words(foreign) == foreign
+
+
+def test_no_sentence_takes_long_to_look_for() -> None:
+    """Whatever others write, a page looks for it among ours in bounded steps: what is longer is none of them."""
+    with translation.override("zh-hans"):
+        for word in ("; from to ", " to ", "{told}", "`", ". ", "nodes; at most "):
+            hostile = word * (100_000 // len(word))
+            assert in_words(hostile) == hostile
+            assert in_words(hostile[:LONGEST]) != ""
 
 
 def test_what_stands_in_a_place_is_nobodys_format_and_nobodys_sentence() -> None:
