@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from console.cases import Case, Told, code
 from console.service_words import in_words
-from console.visible import masked, visible
+from console.visible import coded, masked
 from coordinator.selectors.explain import Reason
 from coordinator.states import TaskState
 
@@ -28,9 +28,6 @@ TOLD_ABOVE: Final = frozenset(
     }
 )
 IN_WORDS: Final[dict[str, Promise]] = {
-    "INTAKE_STOPPED": gettext_lazy(
-        "The intake of queue {queue} is stopped: no claims are granted."
-    ),
     "NO_CAPABLE_POOL": gettext_lazy(
         "No valid credential of pool {pool} may work in queue {queue}."
     ),
@@ -56,7 +53,7 @@ def reasons_of(case: Case) -> Iterator[Told]:
                 max=task.max_attempts,
             )
             if words
-            else visible(masked(in_words(reason.detail)))
+            else coded(masked(in_words(reason.detail)))
         )
         yield Told(reason.code, text, _page_of(reason))
 

@@ -92,6 +92,7 @@ SENTENCES: Final = (
     gettext_noop("The queue's epoch is {epoch}."),
     gettext_noop("The queue's epoch is {epoch}, not {expected}; look again."),
     gettext_noop("Intake of queue `{queue}` is stopped."),
+    gettext_noop("Intake of queue `{queue}` lets {percent} % of the tasks in; not this one yet."),
     gettext_noop("Name the digest of a staged result, or send `result`."),
     gettext_noop("A key is written twice; write each key once."),
     gettext_noop(

@@ -39,10 +39,10 @@ def obstacles(task: Any) -> Iterator[Reason]:
     queue = task.queue
     link = f"/api/v1/queues/{queue.name}"
     if queue.intake == Intake.STOPPED and not is_let_in(task.task_id, queue.intake_share):
-        told = f"Intake of queue `{queue.name}` is stopped."
+        stopped = f"Intake of queue `{queue.name}` is stopped."
         if queue.intake_share:
-            told = f"Intake of queue `{queue.name}` lets {queue.intake_share} % of the tasks in; not this one yet."
-        yield Reason("INTAKE_STOPPED", told, link)
+            stopped = f"Intake of queue `{queue.name}` lets {queue.intake_share} % of the tasks in; not this one yet."
+        yield Reason("INTAKE_STOPPED", stopped, link)
     if not task.capable:
         told = f"No credential of pool `{queue.active_pool_id}`, the active one, may work in queue `{queue.name}`."
         yield Reason("NO_CAPABLE_POOL", told, link)

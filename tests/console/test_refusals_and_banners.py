@@ -7,7 +7,8 @@ import pytest
 from django.db.models import F
 from django.test import Client
 
-from coordinator.models import BreakGlass
+from coordinator.intake_shares import is_let_in
+from coordinator.models import BreakGlass, Queue, Task
 from coordinator.selectors import console_overview
 from coordinator.services import break_glass
 from coordinator.states import TaskState
@@ -95,7 +96,7 @@ def test_what_needs_a_human_stands_by_its_gravity(signed_in: Client, scene: Scen
         ("fenced", "has the canonical commit, since"),
         ("failed", "All 3 attempts are used up"),
         ("cancelled", "cancelled it at"),
-        ("bumped", "The intake of queue <code>nightly</code> is stopped"),
+        ("bumped", "Intake of queue <code>nightly</code> is stopped"),
     ],
 )
 def test_a_task_says_why_it_is_as_it_is(
@@ -123,6 +124,17 @@ def test_a_ready_task_says_who_may_take_it_and_what_is_in_the_way(
     page = signed_in.get(f"/tasks/{world.task_id(fresh, 'waits')}").content.decode()
     assert "It is READY, but nobody can claim it now." in page
     assert "<code>INTAKE_STOPPED</code>" in page
+
+
+def test_a_task_that_a_canary_does_not_let_in_yet_says_so(signed_in: Client) -> None:
+    world.queue(name="part", intake="STOPPED", intake_share=1)
+    world.submit(*(world.node(f"n{number}") for number in range(8)), queue_name="part")
+    waits = next(each for each in Task.objects.all() if not is_let_in(each.task_id, 1))
+    page = signed_in.get(f"/tasks/{waits.task_id}").content.decode()
+    assert "Intake of queue <code>part</code> lets 1 % of the tasks in; not this one yet." in page
+    Queue.objects.filter(name="part").update(intake_share=0)
+    page = signed_in.get(f"/tasks/{waits.task_id}").content.decode()
+    assert "Intake of queue <code>part</code> is stopped." in page
 
 
 def test_a_lapsed_lease_is_told_before_anybody_takes_over(signed_in: Client, scene: Scene) -> None:
