@@ -37,7 +37,6 @@ _GATES: Final = (
     " FROM (SELECT DISTINCT hashtext(name) AS number FROM unnest(%s::text[]) AS name ORDER BY 1) AS r"
 )
 _STORE: Final = "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer) VALUES (%s, %s, %s, %s)"
-
 _STORE_ALL: Final = (
     "INSERT INTO coordinator_storedanswer (scope, key, request_digest, answer)"
     " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])"

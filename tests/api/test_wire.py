@@ -142,30 +142,32 @@ def test_an_idle_worker_waits_on_the_server_and_is_called_when_there_is_work(
     assert answered_at - submitted_at < 25, "it was called, it did not just run out"
 
 
-def test_a_pipeline_of_requests_on_one_connection_is_answered_in_order(
-    world: tuple[Api, Served],
-) -> None:
+@pytest.fixture
+def client(world: tuple[Api, Served]) -> Iterator[httpx.Client]:
+    """A worker's, on one connection that is kept."""
     api, served = world
     with httpx.Client(
         base_url=f"{served.url}/api/v1", headers=headers(api.worker), timeout=60
-    ) as client:
-        assert [client.get(path).status_code for path in ("/me", "/nothing", "/queues/q", "/tasks/x")] == [
-            200, 404, 200, 404,
-        ]  # fmt: skip
+    ) as opened:
+        yield opened
+
+
+def test_a_pipeline_of_requests_on_one_connection_is_answered_in_order(
+    client: httpx.Client,
+) -> None:
+    assert [client.get(path).status_code for path in ("/me", "/nothing", "/queues/q", "/tasks/x")] == [
+        200, 404, 200, 404,
+    ]  # fmt: skip
 
 
 def test_an_answer_says_how_long_it_is_and_one_without_a_body_keeps_its_connection(
-    world: tuple[Api, Served],
+    client: httpx.Client,
 ) -> None:
-    api, served = world
-    with httpx.Client(
-        base_url=f"{served.url}/api/v1", headers=headers(api.worker), timeout=60
-    ) as client:
-        for path in ("/me", "/nothing", "/queues/q"):
-            answer = client.get(path)
-            assert int(answer.headers["Content-Length"]) == len(answer.content) > 0
-            assert "Transfer-Encoding" not in answer.headers
-            bare = client.head(path)
-            assert (bare.status_code, bare.content) == (answer.status_code, b"")
-        assert client.post("/me").status_code == 405
-        assert client.get("/me").status_code == 200
+    for path in ("/me", "/nothing", "/queues/q"):
+        answer = client.get(path)
+        assert int(answer.headers["Content-Length"]) == len(answer.content) > 0
+        assert "Transfer-Encoding" not in answer.headers
+        bare = client.head(path)
+        assert (bare.status_code, bare.content) == (answer.status_code, b"")
+    assert client.post("/me").status_code == 405
+    assert client.get("/me").status_code == 200
