@@ -12,7 +12,8 @@ from django.test import Client
 from django.utils import translation
 
 from console import reasons
-from console.service_words import LONGEST, PHRASES, SENTENCES, in_words
+from console.service_sentences import PHRASES, SENTENCES
+from console.service_words import LONGEST, in_words
 from coordinator import digests
 from coordinator.models import Installation, ShadowRound
 from coordinator.services.identity import MEND
